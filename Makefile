@@ -18,7 +18,7 @@ help:
 help-all:
 	@awk -F ':.*## [.]?' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-lab: ## open JupyterLab where you were; CH=05 opens a lesson, LAB_ARGS=... goes to it
+lab: ## open JupyterLab (resumes your last session); CH=05 opens a lesson
 	$(RUN) --quiet -- -m oplab.jupyter.start $(if $(CH),--chapter=$(CH)) $(LAB_ARGS)
 
 check: ## grade your exercises: all, or EX=c04, or EX=c04.asinh

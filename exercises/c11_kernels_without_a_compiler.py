@@ -52,7 +52,7 @@ def reference_knn() -> type[OpRun]:
             >>> idx.tolist(), dist[:3].tolist()
             ([[0, 2], [1, 2], [2, 0], [3, -1]], [[0.0, 1.0], [0.0, 4.472136], [0.0, 1.0]])
 
-    Not allowed, because the answer is in it: ``oplab.ops.reference``, ``torch_cluster``. About
+    Not allowed (contains the answer): ``oplab.ops.reference``, ``torch_cluster``. About
     20 lines.
     """
 

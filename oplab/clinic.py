@@ -57,7 +57,7 @@ class Answer:
 
     Attributes:
         happens: whether the question still comes up here.
-        failure: why the way around did not work; empty where it did.
+        failure: why the workaround did not work; empty where it did.
     """
 
     happens: bool
@@ -66,7 +66,7 @@ class Answer:
     def differs(self, question: Question) -> str:
         """What the page says that is not so here, as a sentence; empty where it is right."""
         if self.failure:
-            return f"{question.issue}: the way around no longer works: {self.failure}"
+            return f"{question.issue}: the workaround no longer works: {self.failure}"
         if self.happens == STATES[question.state]:
             return ""
         now = "happens" if self.happens else "no longer happens"
@@ -113,7 +113,7 @@ def find(name: str, among: list[Question]) -> Question:
 
 
 def ask(question: Question, root: Path | None = None) -> Answer:
-    """Run a case in this process. What its way around raises is part of the answer.
+    """Run a case in this process. What its workaround raises is part of the answer.
 
     Raises:
         OplabError: the case's file is missing, or needs a package that is not installed.

@@ -265,9 +265,7 @@ def _cluster() -> list[Component]:
     found = _version("torch-cluster")
     if found:
         return [Component("torch_cluster", found, True)]
-    return [
-        Component("torch_cluster", "not installed; some tests compare with it where `make deps-extra` has put it", None)
-    ]
+    return [Component("torch_cluster", "not installed; some tests use it as a reference after `make deps-extra`", None)]
 
 
 def _python_headers() -> list[Component]:
@@ -343,7 +341,7 @@ def main() -> int:
     if missing:
         print(f"Missing: {', '.join(missing)}. The lines with -> show how to fix it.")
         return 1
-    print("All that the course needs is there.")
+    print("Everything that the course needs is installed.")
     return 0
 
 

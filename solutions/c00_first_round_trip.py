@@ -76,7 +76,7 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
         two cannot be compared (another shape, another dtype, a value that is NaN or infinite)
         the answer is ``(False, inf)``.
     """
-    # ANSWER c00.compare: run both on x and compare them in a way that can fail
+    # ANSWER c00.compare: run both on x, and write a comparison that detects real mismatches
     with torch.no_grad():
         expected = model(x).numpy()
     session = onnxruntime.InferenceSession(path)

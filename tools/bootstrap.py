@@ -48,7 +48,7 @@ def main():
         fail(
             "%s; this is Python %s (%s)." % (NEEDED, version, found[1]),
             "install one (Debian, Ubuntu: sudo apt-get install python3 python3-venv; macOS: brew install python@3.12), "
-            "then run the same command with PYTHON=python3.12 behind it.",
+            "then add PYTHON=python3.12 to the same command.",
         )
     if found != here and not os.environ.get("OPLAB_HANDED_OVER"):  # not twice: two paths may lead to one interpreter
         if not wanted and "--quiet" not in sys.argv:

@@ -17,7 +17,7 @@ def main() -> int:
         if install():
             return 0
     except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on.", file=sys.stderr)
+        print("\nInterrupted. Run the same command again to resume.", file=sys.stderr)
         return 130
     print(
         "\nDask could not be installed; the lines above say why. `oplab class grade --jobs` works without it.",

@@ -27,7 +27,7 @@ def main() -> int:
         # In another process, which sees the new packages; it prints what it compiles.
         return subprocess.run([sys.executable, "-m", "oplab.toolchain.build"], cwd=ROOT).returncode
     except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on.", file=sys.stderr)
+        print("\nInterrupted. Run the same command again to resume.", file=sys.stderr)
         return 130
 
 

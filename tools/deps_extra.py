@@ -35,8 +35,8 @@ def main() -> int:
         print(f"torch_cluster {importlib.metadata.version(NAME)} is installed and works.")
         return 0
     print(
-        "torch_cluster has no ready-made package for this PyTorch: it is compiled now, which takes about 9 minutes on two "
-        "cores.\nOnly a few tests use it, to compare the course's own grid with. Ctrl-C stops it; nothing else needs it.",
+        "There is no prebuilt torch_cluster for this PyTorch, so it is compiled now, which takes about 9 minutes on two "
+        "cores.\nOnly a few tests need it, as a reference for the course's own grid. Ctrl-C stops the build.",
         flush=True,
     )
     start = time.monotonic()
@@ -46,7 +46,7 @@ def main() -> int:
     try:
         done = subprocess.run([sys.executable, *command, requirement()], env={**os.environ, "FORCE_ONLY_CPU": "1"})
     except KeyboardInterrupt:
-        print("\nInterrupted. The environment is as it was.", file=sys.stderr)
+        print("\nInterrupted. The environment is unchanged.", file=sys.stderr)
         return 130
     if done.returncode or not works():
         print(

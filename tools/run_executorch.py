@@ -301,7 +301,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on.", file=sys.stderr)
+        print("\nInterrupted. Run the same command again to resume.", file=sys.stderr)
         return 130
     for line in wrong:
         print(f"Not as expected: {line}.", file=sys.stderr)

@@ -103,7 +103,7 @@ def has_nvidia_gpu() -> bool:
 
 
 class Installer:
-    """uv, from the PATH or from pip, with pip's settings; or pip, where uv cannot be had or fails."""
+    """uv, from the PATH or from pip, with pip's settings; or pip, where uv cannot be installed or fails."""
 
     def __init__(self, context: Context, pin: str, source: list[str]):
         self.context, self.source = context, source
@@ -225,7 +225,8 @@ def packages(context: Context) -> Step:
             raise failure_of(ended.output, f"PyTorch's build {asked} could not be installed")
         if ended.code != 0:
             say(
-                "      PyTorch's own index cannot be reached. Its usual build is taken: 4 GB of it, CUDA, have no use here."
+                "      PyTorch's own index cannot be reached, so its usual build is installed, with 4 GB of CUDA libraries "
+                "that this machine does not need."
             )
             installer.install(again, lines)
 

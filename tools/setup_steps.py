@@ -128,7 +128,8 @@ def python(context: Context) -> Step:
         if env.kind != "venv":
             if not has_pip:
                 raise SetupError(f"{env.python} has no pip.", f"run `{env.python} -m ensurepip`.")
-            say(f"      your {env.kind} environment {env.prefix}")
+            named = "the environment in OPLAB_PYTHON" if env.kind == "given" else "your conda environment"
+            say(f"      {named}: {env.prefix}")
             return facts
         activate = env.bin / "activate"
         of_user = activate.is_file() and facts["prefix"] in activate.read_text()
@@ -137,7 +138,7 @@ def python(context: Context) -> Step:
                 moved(before["prefix"])
             return facts
         if env.prefix.exists():
-            say(f"      {env.prefix} is incomplete or of a Python that is gone: it is created again.")
+            say(f"      {env.prefix} is incomplete, or its Python no longer exists: creating it again.")
             shutil.rmtree(env.prefix)
         say(f"      {env.prefix.name} with Python {sys.version.split()[0]} ({sys.executable})")
         if not importlib.util.find_spec("ensurepip"):

@@ -68,7 +68,7 @@ def main() -> int:
             return 2
         return build(course)
     except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on.", file=sys.stderr)
+        print("\nInterrupted. Run the same command again to resume.", file=sys.stderr)
         return 130
 
 

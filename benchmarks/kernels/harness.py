@@ -36,7 +36,7 @@ LONGEST_REST = 0.5
 
 
 class Missing(Exception):
-    """A peer cannot be had here. The message is one line that says why, and what to do where something can be done."""
+    """A peer is not available here. The message is one line that says why, and what to do where something can be done."""
 
 
 class Unequal(Exception):

@@ -8,7 +8,7 @@
 // A correct answer passes at any speed. The full score requires 0.7 times the speed of ONNX
 // Runtime's Mul, Mul, Add on one thread, and an `oplab::parallel_for` that splits a large input
 // into more than one piece.
-// Not allowed, because the answer is in it: csrc/ort_ops/my_add.*.
+// Not allowed (contains the answer): csrc/ort_ops/my_add.*.
 #include "oplab_kernel.h"
 
 namespace {

@@ -10,7 +10,7 @@
 // cKDTree on one thread, and an `oplab::parallel_for` that splits a large input into more than
 // one piece. The speed is measured with points that fill a cube evenly; for lines, planes,
 // heaps and equal points, the result only has to be correct.
-// Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_*.
+// Not allowed (contains the answer): csrc/common/knn*.h, csrc/ort_ops/knn_*.
 #include "oplab_kernel.h"
 
 #include <cmath>

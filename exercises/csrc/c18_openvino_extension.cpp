@@ -16,7 +16,7 @@
 // The library below compiles, and its author has run one ONNX file with it, where a and b are
 // float32[2, 3] and the attributes have their defaults. Several of its functions are wrong.
 // Delete the line with #error to run it.
-// Not allowed, because the answer is in it: csrc/openvino_ops/*.
+// Not allowed (contains the answer): csrc/openvino_ops/*.
 #include <openvino/frontend/onnx/extension/conversion.hpp>
 
 #include <openvino/core/extension.hpp>

@@ -119,13 +119,13 @@ export class Actions {
   async reset(exercise: Exercise): Promise<void> {
     const { trans } = this;
     const answer = await showDialog({
-      title: trans.__('Start %1 again?', exercise.name),
+      title: trans.__('Reset %1?', exercise.name),
       body: trans.__(
-        'Your answer is replaced by the empty exercise. A copy of your file is kept in build/backup/.'
+        'Your answer is replaced by the stub. A copy of your file is kept in build/backup/.'
       ),
       buttons: [
         Dialog.cancelButton({ label: trans.__('Keep my answer') }),
-        Dialog.warnButton({ label: trans.__('Start again') })
+        Dialog.warnButton({ label: trans.__('Reset') })
       ],
       // Enter does what loses nothing
       defaultButton: 0
@@ -150,7 +150,7 @@ export class Actions {
     const { trans } = this;
     const answer = await showDialog({
       title: trans.__('Take the new lesson?'),
-      body: trans.__('Your copy of this lesson is replaced. It is kept in build/backup/.'),
+      body: trans.__('Your copy of this lesson is replaced. A backup is kept in build/backup/.'),
       buttons: [Dialog.cancelButton({ label: trans.__('Keep my copy') }), Dialog.warnButton({ label: trans.__('Take the new one') })],
       defaultButton: 0
     });

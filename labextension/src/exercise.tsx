@@ -153,7 +153,7 @@ function Buttons({ exercise, actions }: { exercise: Exercise; actions: Actions }
       <button
         className="oplab-Button oplab-mod-quiet"
         aria-label={named(trans.__('Reset'))}
-        title={trans.__('Starts the exercise again; your file is kept')}
+        title={trans.__('Restores the stub; your file is kept in build/backup/')}
         disabled={away || busy || !model.state?.writable}
         onClick={() => void actions.reset(exercise)}
       >

@@ -10,7 +10,7 @@ export interface Mark {
   message: string;
 }
 
-/** The message at the end of its line, for those who hear the page: a gutter is not read. */
+/** The message at the end of its line, for screen readers: a gutter is not read. */
 class Spoken extends WidgetType {
   constructor(readonly text: string) {
     super();

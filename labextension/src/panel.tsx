@@ -34,10 +34,10 @@ export function Notices({ actions }: { actions: Actions }): React.ReactElement {
       </>
     );
   } else if (connection === 'refused') {
-    lines.push(trans.__('The server does not accept this page any more. Open the address that it printed when it started.'));
+    lines.push(trans.__('The server no longer accepts this page. Open the address that it printed when it started.'));
   } else if (connection === 'lost') {
     lines.push(
-      trans.__('Not connected: the server does not answer. Your files are safe; this page tries again.')
+      trans.__('Connection lost. Your files are safe. Retrying …')
     );
   }
   if (state && isOutdated(state)) {
@@ -56,7 +56,7 @@ export function Notices({ actions }: { actions: Actions }): React.ReactElement {
     );
   }
   if (state?.grader.state === 'starting') {
-    lines.push(trans.__('The grader is starting. Until then, checks wait.'));
+    lines.push(trans.__('The grader is starting. Checks wait until it is ready.'));
   }
   if (state?.grader.state === 'failed') {
     lines.push(state.grader.message || trans.__('The grader did not start.'));
@@ -68,7 +68,7 @@ export function Notices({ actions }: { actions: Actions }): React.ReactElement {
   for (const chapter of newest) {
     lines.push(
       <>
-        {trans.__('There is a newer lesson %1, and you changed your copy.', numberOf(chapter))}{' '}
+        {trans.__('Lesson %1 has been updated; you have edited your copy.', numberOf(chapter))}{' '}
         <button className="oplab-Button" onClick={() => void actions.resetLesson(chapter)}>
           {trans.__('Take the new lesson')}
         </button>
@@ -89,7 +89,7 @@ export function Notices({ actions }: { actions: Actions }): React.ReactElement {
   );
 }
 
-/** The button that goes on where the learner was. */
+/** The button that resumes where the learner left off. */
 export function Continue({ actions }: { actions: Actions }): React.ReactElement | null {
   const { model, trans } = actions;
   const next = model.exercise(model.chapter?.next ?? '');
@@ -237,7 +237,7 @@ function ChapterItem({ chapter, actions, current, open, onToggle }: ChapterProps
 
 const HEARD = 10; // announcements that stay in the page: more than come at the same moment
 
-/** What is checked and how it ended, for those who hear the page: each once, also where several come at the same moment. */
+/** What is checked and how it ended, for screen readers: each once, also where several come at the same moment. */
 function Announcer({ actions }: { actions: Actions }): React.ReactElement {
   const { model, trans } = actions;
   const [heard, setHeard] = React.useState<{ key: number; text: string }[]>([]);
@@ -309,7 +309,7 @@ function Panel({ actions }: { actions: Actions }): React.ReactElement {
                 disabled={model.connection !== 'connected'}
                 onChange={event => void actions.setCheckOnSave(event.target.checked)}
               />
-              {trans.__('Check when I save')}
+              {trans.__('Check on save')}
             </label>
           </>
         )}

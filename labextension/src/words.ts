@@ -40,7 +40,7 @@ export function numberOf(chapter: { id: string }): string {
   return chapter.id.replace(/^c/, '');
 }
 
-/** The points of an exercise in words, for those who hear the page. */
+/** The points of an exercise in words, for screen readers. */
 export function pointsOf(exercise: Exercise, trans: TranslationBundle): string {
   return trans.__('%1 of %2 points', exercise.reached, exercise.points);
 }

@@ -1,5 +1,5 @@
 // Chapter 14: a deformable convolution (one image, a 3x3 kernel, pad 1, no mask), as five
-// operators of the domain `lesson`: the rungs of a ladder.
+// operators of the domain `lesson`, one for each step of the lesson.
 #include <algorithm>
 #include <cmath>
 
@@ -184,14 +184,14 @@ struct Blocked {
   }
 };
 
-template <typename Rung>
+template <typename Step>
 struct Deform {
   Deform(const OrtApi*, const OrtKernelInfo*) {}
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& x, const Tensor<float>& w,
                       const Tensor<float>& offset, Tensor<float>& y) {
     const int64_t c = x.Shape()[1], h = x.Shape()[2], wide = x.Shape()[3], o = w.Shape()[0];
     float* out = y.Allocate({1, o, h, wide});
-    Rung::run(context, {x.Data(), w.Data(), offset.Data(), out, c, h, wide, o});
+    Step::run(context, {x.Data(), w.Data(), offset.Data(), out, c, h, wide, o});
     return Ort::Status{nullptr};
   }
 };

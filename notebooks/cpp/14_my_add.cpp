@@ -1,4 +1,4 @@
-// Chapter 14: 3a + 2b on floats, as four operators of the domain `lesson`: a ladder's rungs.
+// Chapter 14: 3a + 2b on floats, as four operators of the domain `lesson`, one for each step.
 #include "oplab_kernel.h"
 
 namespace {
@@ -39,12 +39,12 @@ struct Parallel {
   }
 };
 
-template <typename Rung>
+template <typename Step>
 struct Add {
   Add(const OrtApi*, const OrtKernelInfo*) {}
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& a, const Tensor<float>& b,
                       Tensor<float>& y) {
-    Rung::run(context, a, b, y.Allocate(a.Shape()), a.NumberOfElement());
+    Step::run(context, a, b, y.Allocate(a.Shape()), a.NumberOfElement());
     return Ort::Status{nullptr};
   }
 };

@@ -1,5 +1,5 @@
 // Chapter 14: the 8 nearest neighbours of each of n points, as five operators of the domain
-// `lesson`: the rungs of a ladder.
+// `lesson`, one for each step of the lesson.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -182,13 +182,13 @@ struct Grid {
   }
 };
 
-template <typename Rung>
+template <typename Step>
 struct Nearest {
   Nearest(const OrtApi*, const OrtKernelInfo*) {}
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& xyz,
                       Tensor<int32_t>& idx) {
     const int64_t n = xyz.Shape()[0];
-    Rung::run(context, xyz.Data(), n, idx.Allocate({n, K}));
+    Step::run(context, xyz.Data(), n, idx.Allocate({n, K}));
     return Ort::Status{nullptr};
   }
 };

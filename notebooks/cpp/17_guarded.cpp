@@ -1,4 +1,4 @@
-// An entry point that refuses an older runtime with a sentence.
+// An entry point that rejects an older runtime with an error message.
 #include <string>
 
 #include "17_my_add.h"

@@ -125,7 +125,7 @@ def trace_warnings(model, *inputs):
 print(trace_warnings(Volume(), quiet))
 
 # %% [markdown]
-# The **dynamo path** does not export this model at all. That is better: you cannot ship a file that does not exist.
+# The **dynamo path** does not export this model at all. That is safer: it fails at the export, not in production.
 
 # %%
 page, undecided = io.StringIO(), "Could not guard on data-dependent expression"
@@ -174,7 +174,7 @@ show_graph(with_loud.graph)
 
 # %% [markdown]
 # The comparison `x.abs().max() > 1` has left no node at all: its result went to Python, and nothing in the graph
-# needs it. A trace does not see Python code.
+# needs it. A trace records tensor operators; Python runs once and leaves no node.
 #
 # The same happens to a loop. If you trace it with three numbers, the graph always has three additions. For a loop
 # over an axis, the tracer does not even give a warning.
@@ -359,8 +359,8 @@ with redirect_stderr(page), raises(GuardOnDataDependentSymNode, undecided):
 print(list(dict.fromkeys(re.findall(r"torch\.ops\.(\S+?)\(", page.getvalue()))))
 
 # %% [markdown]
-# This leads to a trap. ONNX cannot represent a guard. The file accepts two rows, and returns the result of the wrong
-# branch.
+# This leads to a trap. The exporter does not write guards to the file. The file accepts two rows, and returns the result
+# of the wrong branch.
 
 # %%
 model = dynamo_path(window, rows)

@@ -315,8 +315,8 @@ with raises(ValueError, "must be suffixed with type"):
     attribute(alpha=1.0)
 
 # %% [markdown]
-# There is no error when a number loses digits: a FLOAT is a **float32**. `0.1` is stored with eight digits, which
-# affects a model in double precision.
+# There is no error when a number loses digits: a FLOAT is a **float32**. `0.1` becomes the nearest float32, which has
+# about seven significant digits. This affects a model in double precision.
 
 # %%
 ((_, stored),) = attribute(alpha_f=0.1)
@@ -454,8 +454,8 @@ with raises(TypeError, "i_(): incompatible function arguments"):
 # ## 6. The second kind: an operator that ONNX does not have
 #
 # `my_add` can be composed from standard operators. Many operators cannot, or the result is slow. Then you define a new
-# node: a name in your own domain. ONNX is a format and stores any name; your kernel runs the node. (TensorRT calls such
-# a kernel a *plugin*; the node in the file is the same.) You only choose the interface: here
+# node: a name in your own domain. A `NodeProto` may carry any domain and `op_type`; only a kernel gives it meaning.
+# (TensorRT calls such a kernel a *plugin*; the node in the file is the same.) You only choose the interface: here
 # `oplab::MyAdd(a, b; alpha, beta) -> y`, two inputs and two FLOAT attributes.
 #
 # An attribute needs a Python float, but `alpha` is a value of the graph. The decorator `parse_args` reads it. It takes
@@ -616,9 +616,9 @@ card("Clip", 11)
 #
 # ### Omitting an input
 #
-# For `max` without `min`, the place of `min` has to stay empty. In the file it is an empty name. In `g.op`, `None`
-# looks right, but it becomes a null pointer in C++, and reading that crashes the process (torch 2.15). The next cell
-# exports in a separate process.
+# For `max` without `min`, the place of `min` has to stay empty. In the file it is an empty name. In `g.op`, `None` makes
+# torch 2.15 segfault, which cannot be caught: it becomes a null pointer in C++. The next cell exports in a separate
+# process.
 
 # %%
 import subprocess

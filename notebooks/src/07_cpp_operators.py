@@ -300,9 +300,9 @@ assert not wanted(stable.library)[0]
 
 # %% [markdown]
 # A C++ name such as `at::_ops::add_Tensor::call(at::Tensor const&, …)` may be gone in the next release, and a class may have a
-# different size: you have to compile the file again for each version of PyTorch. The C names come with a promise: PyTorch intends
-# to keep them for two years. **The third way compiles fast and works with several versions: it is the right choice today.** You
-# still have to be able to read the first two. (The promise covers PyTorch only. The file is still named after one version of
+# different size: you have to compile the file again for each version of PyTorch. PyTorch's policy is to keep the C names
+# for two years. **The third way compiles fast and works with several versions: it is the right choice today.** You
+# still have to be able to read the first two. (The policy covers PyTorch only. The file is still named after one version of
 # Python; use `py_limited_api=True` to avoid that.)
 
 # %% [markdown]

@@ -518,8 +518,8 @@ for options in ({}, {"eps": 0.0}, {"eps": 0.25}):
 # %% [markdown]
 # ## 6. Your own node
 #
-# `my_add` should stay one node, `oplab::MyAdd`, because there is a kernel for it. A plain translation fails: it is traced, and each call
-# looks up the operator's schema in ONNX.
+# `my_add` should stay one node, `oplab::MyAdd`, because there is a kernel for it. A plain translation fails: it runs
+# once, during the export, and each `oplab_1.X(…)` looks up X's schema.
 
 # %%
 from onnxscript.values import Opset

@@ -117,8 +117,8 @@ in_turns = race({"one": lambda: same(ab), "other": lambda: same(ab)}, rounds=12)
 ratios = {
     "✗ one after the other, means": [np.mean(apart[1]) / np.mean(apart[0])],
     "✗ one after the other, run by run": np.divide(*apart[::-1]),
-    "✓ by turns, round by round": in_turns["other"] / in_turns["one"],
-    "✓ by turns, median": [times_as_fast(in_turns["one"], in_turns["other"])],
+    "✓ alternating, round by round": in_turns["other"] / in_turns["one"],
+    "✓ alternating, median": [times_as_fast(in_turns["one"], in_turns["other"])],
 }
 
 # %% {"jupyter": {"source_hidden": true}}
@@ -195,18 +195,18 @@ lab.source("14_limits.cpp", "static float triad")
 # other code is compiled for the oldest processor of the architecture. A library that you distribute has to be built that way, too: with
 # `-march=native`, it crashes with an illegal instruction on some machines.
 #
-# ## 4. The ladder of `3a + 2b`
+# ## 4. `3a + 2b`, step by step
 #
-# The chapter improves each kernel in steps, the rungs of a ladder. **Rung 1, naive,** is the kernel of section 1.
-# **Rung 2, hoisted:** `a.Data()` looks like a field access, but it is a call into ONNX Runtime through a table of functions, and the
+# The chapter improves each kernel in several steps. **Step 1, naive,** is the kernel of section 1.
+# **Step 2, hoisted:** `a.Data()` looks like a field access, but it is a call into ONNX Runtime through a table of functions, and the
 # compiler cannot know that it returns the same pointer each time. Move it out of the loop.
 
 # %%
 lab.source("14_my_add.cpp", "struct Hoisted")
 
 # %% [markdown]
-# **Rung 3, vectorised:** with plain pointers, the compiler automatically computes several elements with one instruction. To show what
-# that gains, rung 2 disables it with an attribute of GCC; rung 3 is the same code without the attribute. **Rung 4, parallel:** it uses
+# **Step 3, vectorised:** with plain pointers, the compiler automatically computes several elements with one instruction. To show what
+# that gains, step 2 disables it with an attribute of GCC; step 3 is the same code without the attribute. **Step 4, parallel:** it uses
 # `parallel_for` from chapter 13, with pieces that are large enough to justify waking a thread.
 
 # %%
@@ -227,9 +227,9 @@ peers = {
     "oplab::MyAdd": runner(model(AB, Y, "y = oplab.MyAdd(a, b)")),
 }
 names = ["Naive", "Hoisted", "Vectorised", "Parallel"]
-rungs = {name: runner(model(AB, Y, f"y = lesson.{name}(a, b)"), adds) for name in names}
+steps = {name: runner(model(AB, Y, f"y = lesson.{name}(a, b)"), adds) for name in names}
 expected = 3 * ab["a"] + 2 * ab["b"]
-for name, run in (rungs | peers).items():
+for name, run in (steps | peers).items():
     print(f"{name:22} equal: {np.allclose(np.asarray(run(ab)), expected)}")
 
 
@@ -239,12 +239,12 @@ def on(runs, inputs):
     return {name: partial(run, inputs) for name, run in runs.items()}
 
 
-add_seconds = race(on(rungs | peers, ab), rounds=9)
+add_seconds = race(on(steps | peers, ab), rounds=9)
 hoisting = times_as_fast(add_seconds["Hoisted"], add_seconds["Naive"])
 print(f"⏱ hoisting alone makes it {hoisting:.1f} times as fast")
 lab.figure(
     ladder(add_seconds, peers, ("the memory's speed", 12e-9 * (1 << 22) / bandwidth)),
-    "3a + 2b on 4 million floats, a row for each kernel: the rungs approach a dashed line,"
+    "3a + 2b on 4 million floats, a row for each kernel: the steps approach a dashed line,"
     " the memory's speed, and pass the three nodes.",
 )
 
@@ -252,8 +252,8 @@ lab.figure(
 # A mark shows the best run, because the limit is also the best of several runs. The line ends at the median: a long line indicates a busy
 # machine. Printed ratios are still medians over the rounds.
 #
-# The last rungs are close to the dashed line. From there on, no further optimisation of the loop helps: the kernel waits for the memory.
-# This is also why rung 3 gains little over rung 2, and why the speedup from threads is smaller than their number. The advantage over the
+# The last steps are close to the dashed line. From there on, no further optimisation of the loop helps: the kernel waits for the memory.
+# This is also why step 3 gains little over step 2, and why the speedup from threads is smaller than their number. The advantage over the
 # three nodes comes from **fusing**: fewer bytes, not faster arithmetic. One trick is left. An ordinary store first reads its cache line
 # from memory, so 16 bytes move where 12 are counted. Stores that bypass the cache (*non-temporal* stores) avoid this read, and can get
 # past the dashed line. On x86, the course's `MyAdd` uses them for a y of 16 MiB or more.
@@ -287,8 +287,8 @@ of_node, of_call = np.polyfit(lengths, [1e6 * np.min(seconds[n]) for n in length
 print(f"⏱ session.run takes {of_call:.1f} µs, and each node {of_node:.2f} µs more")
 
 # %% [markdown]
-# So a model with one small node shows the cost of the call: no plugin can make it faster. A plugin belongs inside a network, and has to
-# be timed there. The next networks have 30 layers of `3a + 2b`.
+# So a model with one small node shows the cost of the call. This benchmark cannot show what a plugin gains: a plugin belongs inside a
+# network, and has to be timed there. The next networks have 30 layers of `3a + 2b`.
 
 # %%
 sizes = [1 << power for power in range(4, 20, 3)]
@@ -348,7 +348,7 @@ print(f"⏱ ORT's own is {ahead:.1f} times as fast")
 # ## 6. Threads must not change the result
 #
 # Threads make a kernel faster, but they must not change what it computes. Chapter 13's scheduler calls the pieces in different
-# orders. The last rung gives the same bits in each order: each piece writes its own part of the output and reads only the inputs.
+# orders. The last step gives the same bits in each order: each piece writes its own part of the output and reads only the inputs.
 
 # %%
 from oplab.checks.schedules import ORDERS, ScheduledSession
@@ -386,7 +386,7 @@ same_bits(model(AB, Y, "y = lesson.Parallel(a, b)"), adds, part)
 # Your files are `exercises/csrc/c14_fuse_my_add.cpp`, `c14_deform_conv.cpp` and `c14_knn_grid.cpp`; the comment at the top of each file is
 # the complete specification. **Correctness comes first:** a naive answer that is correct passes with at least two fifths of the points.
 # The other points grow with the speed on one thread, measured in turns with a baseline, and one fifth is for pieces that threads
-# can share. The message reports your speed, and which rung is probably missing. A slow or busy machine costs you no points.
+# can share. The message reports your speed, and which step is probably missing. A slow or busy machine costs you no points.
 #
 # **`fuse_my_add`** — `alpha*a + beta*b`, where b may be one row that is added to each row of a.
 # The stub: [exercises/csrc/c14_fuse_my_add.cpp](../exercises/csrc/c14_fuse_my_add.cpp#line=29)
@@ -400,7 +400,7 @@ lab.check("fuse_my_add")
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: The width of a vector
 #
-# In rung 3, the compiler chose the vectors without knowing your processor: on x86-64 it uses 16 bytes. GCC and clang also let you write
+# In step 3, the compiler chose the vectors without knowing your processor: on x86-64 it uses 16 bytes. GCC and clang also let you write
 # vectors yourself: `vector_size(32)` defines a type of eight floats that supports `+` and `*`. Every width compiles on every processor
 # and computes the same. Here is the inner loop of a matrix product, six sums that should stay in registers, as one source for three
 # widths. The next section uses this loop.
@@ -501,13 +501,13 @@ lab.figure(
 lab.source("14_deform.cpp", "struct Place")
 
 # %% [markdown]
-# **Rung 1, naive.** The formula: for each output channel and pixel, a sum over all channels and taps.
+# **Step 1, naive.** The formula: for each output channel and pixel, a sum over all channels and taps.
 
 # %%
 lab.source("14_deform.cpp", "struct Naive")
 
 # %% [markdown]
-# **Rung 2, hoisted.** The sample at a place does not depend on the output channel. Compute all samples of a pixel once (a column of
+# **Step 2, hoisted.** The sample at a place does not depend on the output channel. Compute all samples of a pixel once (a column of
 # *im2col*, the matrix in which each column holds everything that one output pixel reads), and multiply this column by the weights of
 # every output channel.
 
@@ -515,7 +515,7 @@ lab.source("14_deform.cpp", "struct Naive")
 lab.source("14_deform.cpp", "struct Hoisted")
 
 # %% [markdown]
-# **Rung 3, vectorised.** Two loops still process one element at a time. The loop that samples reads each channel from a different plane,
+# **Step 3, vectorised.** Two loops still process one element at a time. The loop that samples reads each channel from a different plane,
 # far apart in memory: convert the image to *channels-last* once, and one place is four runs of neighbouring floats. The sum over i
 # cannot be vectorised at all, because the compiler must not reorder a float sum: transpose the weights, and let the inner loop run over
 # output channels. A pixel outside of the image is read from an extra pixel of zeros, so the loop needs no condition.
@@ -530,11 +530,11 @@ lab.source("14_deform.cpp", "inline void sample_all")
 lab.source("14_deform.cpp", "struct Vectorised")
 
 # %% [markdown]
-# **Rung 4, the width of a vector,** is the section before this one.
+# **Step 4, the width of a vector,** is the section before this one.
 #
-# **Rung 5, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Process 48 pixels at
+# **Step 5, blocked.** Step 3 reads all weights again for every pixel, and loads and stores a sum for each product. Process 48 pixels at
 # once, a *tile*. For one tap, the samples of a tile are a matrix [48 × 64 channels] that stays in the cache. `Product` in
-# `matrix_tile.h` multiplies some rows of this matrix by the weights of 16 output channels as rung 4 does: the sums stay in registers,
+# `matrix_tile.h` multiplies some rows of this matrix by the weights of 16 output channels as step 4 does: the sums stay in registers,
 # and each loaded weight is used for up to 12 pixels with AVX-512, 6 with AVX2, 4 with NEON and 3 with SSE2. The comment above `Product`
 # describes how the three matrices are laid out in memory.
 
@@ -542,14 +542,14 @@ lab.source("14_deform.cpp", "struct Vectorised")
 lab.source("14_deform.cpp", "struct Tile")
 
 # %% [markdown]
-# **Rung 6, parallel.** The tiles are independent of each other. The whole file is [cpp/14_deform.cpp](../notebooks/cpp/14_deform.cpp).
+# **Step 6, parallel.** The tiles are independent of each other. The whole file is [cpp/14_deform.cpp](../notebooks/cpp/14_deform.cpp).
 
 # %%
 lab.source("14_deform.cpp", "struct Blocked")
 
 # %% [markdown]
 # The peers are ONNX Runtime's DeformConv, torchvision, and the course's `DeformConv2d`. Offsets can be larger than a pixel, so some places
-# are outside of the image. Rung 4 has no row in the figure below: it is the inner loop of rung 5, which was measured alone above.
+# are outside of the image. Step 4 has no row in the figure below: it is the inner loop of step 5, which was measured alone above.
 
 # %%
 import torchvision
@@ -580,25 +580,25 @@ peers = {
     "oplab::DeformConv2d": runner(deform_model(f"oplab.DeformConv2d{pads}")),
 }
 kernels = ["Naive", "Hoisted", "Vectorised", "Blocked", "Parallel"]
-rungs = {name: runner(deform_model(f"lesson.{name}"), deforms) for name in kernels}
+steps = {name: runner(deform_model(f"lesson.{name}"), deforms) for name in kernels}
 expected = by_torchvision(image)
-for name, run in (rungs | peers).items():
+for name, run in (steps | peers).items():
     print(f"{name:22} equal: {np.allclose(run(image), expected, atol=2e-3)}")
 
 # %%
-deform_seconds = race(on(rungs | peers, image), rounds=4)
+deform_seconds = race(on(steps | peers, image), rounds=4)
 flops = (2 * C + 8) * 9 * C * H * H
 gain = times_as_fast(deform_seconds["Hoisted"], deform_seconds["Naive"])
 print(f"⏱ hoisting the samples makes it {gain:.0f} times as fast")
 lab.figure(
     ladder(deform_seconds, peers, ("the peak of the arithmetic", 1e-9 * flops / peak)),
-    "Deformable convolution, a row for each kernel: from the naive rung to the parallel one the"
+    "Deformable convolution, a row for each kernel: from the naive step to the parallel one the"
     " marks move towards the peer kernels. All stay right of the peak of the arithmetic.",
 )
 
 # %% [markdown]
-# Rungs 3 and 5 add in a different order than rung 1: the results agree up to rounding, not bit for bit. Threads change nothing: each
-# piece of rung 6 writes its own output and has its own scratch memory.
+# Steps 3 and 5 add in a different order than step 1: the results agree up to rounding, not bit for bit. Threads change nothing: each
+# piece of step 6 writes its own output and has its own scratch memory.
 
 # %%
 small = {name: value[..., :20, :20] if name != "W" else value for name, value in image.items()}
@@ -606,8 +606,8 @@ small = {name: np.ascontiguousarray(value) for name, value in small.items()}
 same_bits(deform_model("lesson.Parallel"), deforms, small)
 
 # %% [markdown]
-# **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write rung 1, pass the checks,
-# then add the other rungs.
+# **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write step 1, pass the checks,
+# then add the other steps.
 # The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=34)
 
 # %%
@@ -637,7 +637,7 @@ kernels = {
 }
 lab.figure(
     roofline(bandwidth, peak, kernels),
-    "A line that rises, the limit of memory, then is flat, the limit of arithmetic. The rungs"
+    "A line that rises, the limit of memory, then is flat, the limit of arithmetic. The steps"
     " of 3a + 2b end at the rising part; those of the convolution stay below the flat part.",
 )
 
@@ -649,13 +649,13 @@ lab.figure(
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Neighbours: less work instead of faster work
 #
-# The task is to find the k nearest neighbours of n points, with k = 8. **Rung 1, naive:** compute all n² distances and sort them.
+# The task is to find the k nearest neighbours of n points, with k = 8. **Step 1, naive:** compute all n² distances and sort them.
 
 # %%
 lab.source("14_neighbours.cpp", "struct Naive")
 
 # %% [markdown]
-# **Rung 2, hoisted:** nearly every distance is larger than the k-th best so far, so keep a short sorted list and store nothing else.
+# **Step 2, hoisted:** nearly every distance is larger than the k-th best so far, so keep a short sorted list and store nothing else.
 
 # %%
 lab.source("14_neighbours.cpp", "struct Best")
@@ -664,14 +664,14 @@ lab.source("14_neighbours.cpp", "struct Best")
 lab.source("14_neighbours.cpp", "struct Hoisted")
 
 # %% [markdown]
-# **Rung 3, vectorised:** keep x, y and z in three arrays, compute eight squared distances at once, and only then test whether one
+# **Step 3, vectorised:** keep x, y and z in three arrays, compute eight squared distances at once, and only then test whether one
 # of them is small enough.
 
 # %%
 lab.source("14_neighbours.cpp", "struct Columns")
 
 # %% [markdown]
-# **Rung 4, grid.** All these rungs still compute n² distances. Put the points into voxels, about two in each, and store them voxel by
+# **Step 4, grid.** All these steps still compute n² distances. Put the points into voxels, about two in each, and store them voxel by
 # voxel (count, add up, place). A search visits the query's own voxel, then the shell around it, then the next shell. It may stop when
 # **the next shell is farther away than the k-th best**, and not as soon as it has k points: the points in the query's voxel may be in its
 # far corner.
@@ -695,7 +695,7 @@ lab.figure(
 lab.source("14_neighbours.cpp", "struct Voxels")
 
 # %% [markdown]
-# **Rung 5, parallel:** pieces of 256 queries. In rungs 4 and 5, the queries run in the order of the voxels, so that each query
+# **Step 5, parallel:** pieces of 256 queries. In steps 4 and 5, the queries run in the order of the voxels, so that each query
 # finds in the cache what the previous query has read. The whole file is [cpp/14_neighbours.cpp](../notebooks/cpp/14_neighbours.cpp).
 
 # %%
@@ -736,25 +736,25 @@ peers = {
 }
 POINTS = "float[n, 3] xyz", "int32[n, 8] idx"
 kernels = ["Naive", "Hoisted", "Vectorised", "Grid", "Parallel"]
-rungs = {name: runner(model(*POINTS, f"idx = lesson.{name}(xyz)"), knns) for name in kernels}
+steps = {name: runner(model(*POINTS, f"idx = lesson.{name}(xyz)"), knns) for name in kernels}
 
 # %%
 cloud = {"xyz": rng.random((6000, 3), dtype=np.float32)}
 expected = by_scipy(cloud)
-for name, run in (rungs | peers).items():
+for name, run in (steps | peers).items():
     print(f"{name:22} equal: {(run(cloud) == expected).mean() > 0.999}")
-knn_seconds = race(on(rungs | peers, cloud), rounds=4)
+knn_seconds = race(on(steps | peers, cloud), rounds=4)
 gain = times_as_fast(knn_seconds["Grid"], knn_seconds["Naive"])
 print(f"⏱ the grid makes it {gain:.0f} times as fast")
 lab.figure(
     ladder(knn_seconds, peers),
     "8 nearest neighbours of 6 000 points, a row for each kernel: the grid is far ahead of the"
-    " rungs that look at every pair.",
+    " steps that look at every pair.",
 )
 
 # %% [markdown]
 # There is no dashed line: the limit of an n² loop does not apply to a search that skips most of the n² distances.
-# Rungs 2 and 3 do the same work faster. Rung 4 does less work, and the gap grows with n:
+# Steps 2 and 3 do the same work faster. Step 4 does less work, and the gap grows with n:
 
 # %%
 counts = (500, 1500, 4500, 13500, 40500)
@@ -767,7 +767,7 @@ curves = {
 figure, axes = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
 for name, (colour, style) in curves.items():
     those = clouds[: 3 if name == "Vectorised" else 5]
-    run = (rungs | peers)[name]
+    run = (steps | peers)[name]
     times = [np.min(race({name: partial(run, points)}, rounds=3)[name]) for points in those]
     milliseconds = 1e3 * np.array(times)
     axes.loglog(counts[: len(those)], milliseconds, style, color=colour, lw=2, label=name)
@@ -777,7 +777,7 @@ axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
 lab.figure(
     figure,
-    "Time over the number of points, both logarithmic: the vectorised rung is steeper than the"
+    "Time over the number of points, both logarithmic: the vectorised step is steeper than the"
     " grid and scipy's tree.",
 )
 
@@ -793,7 +793,7 @@ layers = int(np.cbrt(6000 / 2))
 for name, points in (("spread", cloud), ("heaped", heap)):
     voxel = (points["xyz"] * layers).astype(int) @ [1, layers, layers**2]
     print(f"{name}: {np.bincount(voxel).max()} of 6000 points in the fullest voxel")
-crowded = {"spread": partial(rungs["Grid"], cloud), "heaped": partial(rungs["Grid"], heap)}
+crowded = {"spread": partial(steps["Grid"], cloud), "heaped": partial(steps["Grid"], heap)}
 crowded = race(crowded, rounds=3)
 share = times_as_fast(crowded["spread"], crowded["heaped"])
 print(f"⏱ the same points in one corner take {share:.0f} times as long")
@@ -820,7 +820,7 @@ lab.quiz()
 # ## What to read next
 #
 # - Chapter 15, for a fast model that gives a wrong result; chapter 16, in which your kernels become part of a whole network.
-# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: the last rung of the deformable convolution, with groups, every attribute and
+# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: the last step of the deformable convolution, with groups, every attribute and
 #   every check. `csrc/common/knn_grid.h` and `knn_tree.h`: the search that cannot become quadratic.
 # - S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", 2009; J. McCalpin's STREAM benchmark.
 # - `oplab/checks/speed.py`: how the grader measures your kernels.

@@ -21,8 +21,8 @@
 # - keep the models of last year running with the library of this year.
 #
 # Your operator works on your machine. This chapter is about all other machines. The next cell runs one library,
-# compiled with the course's headers of ONNX Runtime 1.21, in three runtimes. The program `17_older_runtime` plays the
-# older ones: it gives the library ONNX Runtime's real functions, but only those that the older version had.
+# compiled with the course's headers of ONNX Runtime 1.21, in three runtimes. The program `17_older_runtime`
+# imitates the older ones: it hands out ONNX Runtime's real table of functions, cut to the older length.
 
 # %%
 import signal
@@ -110,8 +110,8 @@ on_runtimes("17_guarded.cpp", 31, 21, 20)
 
 # %% [markdown]
 # Now the user reads what is wrong. But MyAdd needs no function that is new in 1.21: it *could* run in 1.20. You do
-# not need older headers for that. Ask for an older table. (This is the first of two steps: the program that plays the
-# older runtimes here looks only at the table, and a real 1.20 would still refuse the op itself, as you will see below.)
+# not need older headers for that. Ask for an older table. (This is the first of two steps: the program here looks only
+# at the table, and a real 1.20 would still refuse the op itself, as you will see below.)
 
 # %%
 lab.diff("17_guarded.cpp", "17_asks_for_less.cpp")

@@ -906,7 +906,7 @@ print("loops:", *{node.op_type for node in older.graph.node} & {"Scan", "Loop"})
 
 # %% [markdown]
 # The body computes one token after the other, in a Scan. That is right, and slow for long texts: for an operator of
-# this kind, way 3 of section 2 may be worth its effort: measure it. (`too_new` looks at the main graph only. The body of a Scan is a
+# this kind, way 3 of section 2 may be worth the effort. Measure first. (`too_new` looks at the main graph only. The body of a Scan is a
 # graph, too: the exercise below asks for all graphs.)
 #
 # Inlining also helps with an operator that the runtime *has*, but not in this form. The mask of section 1 needs no

@@ -179,7 +179,7 @@ assert arguments.pass_it_on(1) == 1101
 # - `int number` is a copy: the 10 is lost.
 # - `int& number` is a **reference**, another name for the caller's variable. It always refers to one, and is used like it.
 # - `int* number` is a pointer. `&number` is the address of a variable, and `*number` is what is at the address. A pointer may
-#   be `nullptr`, an address of nothing; reading it ends the process.
+#   be `nullptr`, the address of nothing; reading through it is undefined behaviour, and usually the process ends.
 #
 # `const Tensor& x`, which you will see in every kernel, is a reference that is only read: no copy is made, and the
 # compiler rejects a change.
@@ -331,7 +331,7 @@ dead = process("A1_throws.cpp", "-1")
 assert dead.returncode == -6 and "no root of a negative number" in dead.stderr
 
 # %% [markdown]
-# Signal 6 is SIGABRT: the exception reached code that knows no exceptions, and the process ended. A kernel that throws
+# Signal 6 is SIGABRT: no C++ caller could catch the exception, so the C++ runtime aborted the process. A kernel that throws
 # through a C interface takes the whole program with it. So each such function catches everything, and returns a status:
 
 # %%

@@ -190,7 +190,7 @@ def _edits(table: dict[str, Any]) -> list[tuple[str, str]]:
     edits = table.get("edits", [[table.get("find"), table.get("with")]])
     pairs = isinstance(edits, list) and all(isinstance(edit, list) and len(edit) == 2 for edit in edits)
     if not pairs or not edits or not all(isinstance(text, str) for edit in edits for text in edit):
-        raise _Malformed("edits has to be a list of pairs of texts: [[find, with], ...].")
+        raise _Malformed("edits has to be a list of pairs of strings: [[find, with], ...].")
     if not all(find for find, _ in edits):
         raise _Malformed("a text to find is empty.")
     return [(find, replacement) for find, replacement in edits]

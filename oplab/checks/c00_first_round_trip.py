@@ -368,7 +368,7 @@ CAUSES = {
     "one row less": "NumPy broadcasts [1, 5] to [6, 5] and finds every element equal: compare the shapes first.",
     "one axis less": "NumPy broadcasts [8] to [1, 8] and finds every element equal: compare the shapes first.",
     "double instead of float": "The values are equal but the file gives float64: compare the dtypes too.",
-    "float64 in both": "Both give float64, whose values float32 cannot hold: take the difference as it is.",
+    "float64 in both": "Both give float64: compute the difference in float64; do not cast to float32.",
     "the input passed on": "The model returns its input, and the file adds 0.000001.",
     "NaN in both": "NaN in both places is not agreement: it is not known what either model meant. `equal_nan` is for other cases.",
     "NaN in ONNX only": "A NaN passes through many comparisons unseen: ask whether every value is finite.",
@@ -417,8 +417,8 @@ def judge_compare(v: Judge) -> None:
                     f"Pair {kind!r}: the input x was changed. A model's output may be its input: compute without writing into it."
                 )
             if agrees is not (kind in AGREE):
-                wanted, came = ("agree", "do not") if kind in AGREE else ("do not agree", "do")
-                raise WrongAnswer(f"Pair {kind!r}: the two {wanted}, your answer is that they {came}. {CAUSES[kind]}")
+                wanted = "agree" if kind in AGREE else "do not agree"
+                raise WrongAnswer(f"Pair {kind!r}: these {wanted}, but you returned {agrees}. {CAUSES[kind]}")
             if kind in NOT_COMPARABLE:
                 if max_abs != math.inf:
                     raise WrongAnswer(

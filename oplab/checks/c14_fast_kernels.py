@@ -138,10 +138,10 @@ ADD_SCALE = speed.Scale(
     0.05,
     0.7,
     [
-        (0.2, "the rung 'hoisted' (something is fetched again for each element, Data() for example)"),
+        (0.2, "the step 'hoisted' (something is fetched again for each element, Data() for example)"),
         (
             0.7,
-            "the rung 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)",
+            "the step 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)",
         ),
     ],
 )
@@ -382,9 +382,9 @@ DEFORM_SCALE = speed.Scale(
     0.01,
     0.6,
     [
-        (0.03, "the rung 'hoisted' (each output channel takes the same samples again)"),
-        (0.2, "the rung 'vectorised' (the image channels-last, so that one sample is four contiguous reads)"),
-        (0.6, "the rung 'blocked' (a tile of samples in the cache, multiplied with the sums in registers)"),
+        (0.03, "the step 'hoisted' (each output channel takes the same samples again)"),
+        (0.2, "the step 'vectorised' (the image channels-last, so that one sample is four contiguous reads)"),
+        (0.6, "the step 'blocked' (a tile of samples in the cache, multiplied with the sums in registers)"),
     ],
 )
 
@@ -783,7 +783,7 @@ KNN_SCALE = speed.Scale(
     0.08,
     0.9,
     [
-        (0.3, "the rung 'grid' (each query looks at every point of its batch)"),
+        (0.3, "the step 'grid' (each query looks at every point of its batch)"),
         (0.9, "two points or so in a voxel, stored voxel by voxel, and a list that keeps only the k best"),
     ],
 )

@@ -19,9 +19,9 @@ from oplab.checks.exporting import about
 from oplab.checks.guarded import guarded
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import announce
-from oplab.checks.midway import interrupted
 from oplab.checks.openvino_runs import Engine, expect_interpolate, expect_refusal, installed, outputs
 from oplab.checks.recordings import collect_differ, judge_differ  # noqa: F401
+from oplab.checks.reentrancy import interrupted
 from oplab.checks.references.resizing import alike, expect_resized, resized
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 

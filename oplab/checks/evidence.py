@@ -37,7 +37,7 @@ class EvidenceTampered(Exception):
     """The evidence is no longer what the collecting process wrote: something else was at work in its folder."""
 
 
-def seal(data: bytes) -> str:
+def digest(data: bytes) -> str:
     """A hash of evidence, 32 hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -64,7 +64,7 @@ class Collect:
         self._items: dict[str, dict[str, Any]] = {}
         self._arrays: dict[str, np.ndarray] = {}
         self._bytes = 0
-        self._seals: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
 
     def function(self, name: str) -> Callable[..., Any]:
         """The learner's function ``name``.
@@ -148,18 +148,18 @@ class Collect:
         self._items[name] = {"kind": "file", "file": copy}
 
     def finish(self) -> dict[str, str]:
-        """Write the evidence, and return a seal for each of its files: the judge reads only what still fits its seal."""
+        """Write the evidence, and return a digest for each of its files: the judge reads only what still matches its digest."""
         stream = io.BytesIO()
         np.savez(stream, **self._arrays)
         self._write("arrays.npz", stream.getvalue())
         self._write("inputs.bin", bytes(self.rng.digests))
         self._write("evidence.json", json.dumps({"version": 1, "items": self._items}).encode())
-        return self._seals
+        return self._digests
 
     def _write(self, file: str, data: bytes) -> None:
         os.umask(0o022)  # the learner's code may have set one that the judge cannot read through
         (self._out / file).write_bytes(data)
-        self._seals[file] = seal(data)
+        self._digests[file] = digest(data)
 
     def _failed(self, name: str) -> bool:
         return self._items.get(name, {}).get("kind") == "error"
@@ -194,18 +194,18 @@ class Evidence:
 
     Args:
         folder: where the files are.
-        seals: what :meth:`Collect.finish` returned; without it no file is compared with its seal.
+        digests: what :meth:`Collect.finish` returned; without it no file is compared with its digest.
 
     Attributes:
         last_read: the name of the entry that was read last; empty before the first.
 
     Raises:
         WrongAnswer: the evidence is missing or cannot be read.
-        EvidenceTampered: it does not fit its seal.
+        EvidenceTampered: it does not match its digest.
     """
 
-    def __init__(self, folder: Path, seals: Mapping[str, str] | None = None):
-        self._folder, self._seals = folder, seals
+    def __init__(self, folder: Path, digests: Mapping[str, str] | None = None):
+        self._folder, self._digests = folder, digests
         self._items = _items(self._read("evidence.json", MAX_JSON))
         self._arrays: dict[str, np.ndarray] | None = None
         self.last_read = ""
@@ -277,7 +277,7 @@ class Evidence:
         """A file of the evidence; None if there is none, it is not a plain file, or it is too large.
 
         Raises:
-            EvidenceTampered: it does not fit its seal.
+            EvidenceTampered: it does not match its digest.
         """
         data = None
         try:  # one look through one descriptor: what is measured is what is read
@@ -289,7 +289,11 @@ class Evidence:
                     data = data if len(data) <= limit else None
         except OSError:
             pass
-        if self._seals is not None and file in self._seals and (data is None or seal(data) != self._seals[file]):
+        if (
+            self._digests is not None
+            and file in self._digests
+            and (data is None or digest(data) != self._digests[file])
+        ):
             raise EvidenceTampered(f"{file} was changed after it was written.")
         return data
 

@@ -27,7 +27,7 @@ class Judge(Evidence):
     """What a ``judge_…`` function works with: the evidence, the same inputs, and a list of named checks.
 
     Args:
-        folder, seals: as for :class:`Evidence`, which raises the same exceptions.
+        folder, digests: as for :class:`Evidence`, which raises the same exceptions.
         rng: a generator in the same state as the one that collect had.
 
     Attributes:
@@ -36,8 +36,8 @@ class Judge(Evidence):
         share: what part of the points a right answer gets, and why not all: see :meth:`award`.
     """
 
-    def __init__(self, folder: Path, rng: Draws, seals: Mapping[str, str] | None = None):
-        super().__init__(folder, seals)
+    def __init__(self, folder: Path, rng: Draws, digests: Mapping[str, str] | None = None):
+        super().__init__(folder, digests)
         self.rng = rng
         self.results: list[CheckResult] = []
         self.share: tuple[float, str] | None = None

@@ -47,7 +47,7 @@ class Faulty:
 
 
 @dataclass(frozen=True)
-class Story:
+class Scenario:
     """One call of `differ`, and why its answer is what it is.
 
     Attributes:
@@ -166,7 +166,7 @@ def _engines(rng: Draws, cases: int = 1, **doing: Faulty | Sequence[Faulty]) -> 
     return {name: found[name] for name in (str(name) for name in rng.permutation(sorted(found)))}
 
 
-def stories(rng: Draws) -> list[Story]:
+def scenarios(rng: Draws) -> list[Scenario]:
     """All calls. The faults are larger than the tolerances by a factor of three or more, roundings are smaller."""
     chain = _parsed("""net (float[n, 4] x) => (float[n, 4] y) {
         a = Tanh(x)  b = Abs(a)  c = Sqrt(b)  d = Add(c, a)  y = Exp(d) }""")
@@ -205,9 +205,9 @@ def stories(rng: Draws) -> list[Story]:
     copies: dict[str, list[Reading]] = {"r": [lambda a, _roi, s: a.copy()]}
     empties = {"x": np.zeros((0, 4), np.float32)}
 
-    def one(check: str, model: onnx.ModelProto, cases: list[Values], hint: str, **doing: Any) -> Story:
+    def one(check: str, model: onnx.ModelProto, cases: list[Values], hint: str, **doing: Any) -> Scenario:
         allowed = doing.pop("allowed", {})
-        return Story(check, model, cases, _engines(rng, len(cases), **doing), hint, allowed)
+        return Scenario(check, model, cases, _engines(rng, len(cases), **doing), hint, allowed)
 
     node = "finds the node, not what follows from it"
     vote = "asks the standard, not the majority"
@@ -234,7 +234,7 @@ def stories(rng: Draws) -> list[Story]:
             bad=Faulty({"a": (lambda value: np.array([2, 4, 6.5], np.float32), "")}),
         ),
         one(vote, chain, x[:1], "Two of three engines are wrong, in the same way.", bad=wrong, bad2=wrong),
-        Story(
+        Scenario(
             vote,
             chain,
             x[:1],
@@ -405,35 +405,35 @@ def _digest(recorded: Mapping[str, list[Values | None]]) -> list[bytes]:
 
 
 def collect_differ(c: Collect) -> None:
-    """Call the learner's function once for each story."""
+    """Call the learner's function once for each scenario."""
     differ = c.function("differ")
-    for number, story in enumerate(stories(c.rng)):
-        model = onnx.ModelProto.FromString(story.model.SerializeToString())
-        recorded = story.recorded()
-        before = _digest(recorded), model.SerializeToString(), [sorted(feed) for feed in story.cases]
+    for number, scenario in enumerate(scenarios(c.rng)):
+        model = onnx.ModelProto.FromString(scenario.model.SerializeToString())
+        recorded = scenario.recorded()
+        before = _digest(recorded), model.SerializeToString(), [sorted(feed) for feed in scenario.cases]
         with np.errstate(all="ignore"):
-            result = c.attempt(str(number), differ, model, story.cases, recorded, dict(story.allowed))
-        after = _digest(recorded), model.SerializeToString(), [sorted(feed) for feed in story.cases]
+            result = c.attempt(str(number), differ, model, scenario.cases, recorded, dict(scenario.allowed))
+        after = _digest(recorded), model.SerializeToString(), [sorted(feed) for feed in scenario.cases]
         c.value(f"{number}: changed", before != after)
         c.value(str(number), result)
 
 
 def judge_differ(v: Judge) -> None:
     """Compare each list with the faults that were planted."""
-    told = list(enumerate(stories(v.rng)))
-    for check in dict.fromkeys(story.check for _, story in told):
+    told = list(enumerate(scenarios(v.rng)))
+    for check in dict.fromkeys(scenario.check for _, scenario in told):
         with v.check(check):
-            for number, story in told:
-                if story.check == check:
-                    _expect(v, number, story)
+            for number, scenario in told:
+                if scenario.check == check:
+                    _expect(v, number, scenario)
     with v.check("leaves its arguments as they are"):
         for number, _ in told:
             if v.value(f"{number}: changed"):
                 raise WrongAnswer("The model, a feed or a recorded array has changed. Copy what you change.")
 
 
-def _expect(v: Judge, number: int, story: Story) -> None:
-    expected = [found for found in story.expected() if found[3]]
+def _expect(v: Judge, number: int, scenario: Scenario) -> None:
+    expected = [found for found in scenario.expected() if found[3]]
     got = v.value(str(number))
     if not isinstance(got, list | tuple):
         raise WrongAnswer(f"differ must return a list of tuples, got {type(got).__name__}.")
@@ -448,4 +448,4 @@ def _expect(v: Judge, number: int, story: Story) -> None:
         what = f"{missing[0]} is missing"
     else:
         what = "an entry occurs twice, or the order is another one"
-    raise WrongAnswer(f"{story.hint} Expected {expected}, got {found}: {what}.")
+    raise WrongAnswer(f"{scenario.hint} Expected {expected}, got {found}: {what}.")

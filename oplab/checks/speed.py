@@ -1,4 +1,4 @@
-"""What a right kernel's speed is worth: it is measured by turns with a baseline, and the share of the points grows with the ratio.
+"""What a right kernel's speed is worth: it is timed alternately with a baseline, and the share of the points grows with the ratio.
 
 Only the share: whether an answer passes is decided by what it computes. See ``docs/grader.md``. What is measured is processor time, of
 all threads together: a busy machine takes the processor away, and that costs no points.
@@ -33,13 +33,13 @@ class Scale:
         baseline: what the answer is compared with, for messages.
         nothing: the ratio (2.0 is twice as fast as the baseline) up to which speed adds nothing.
         all: the ratio from which on it adds everything.
-        rungs: (ratio, rung) from slow to fast: below the ratio, that rung of the lesson is probably missing.
+        steps: (ratio, step) from slow to fast: below the ratio, that step of the lesson is probably missing.
     """
 
     baseline: str
     nothing: float
     all: float
-    rungs: Sequence[tuple[float, str]]
+    steps: Sequence[tuple[float, str]]
 
     def worth(self, ratio: float) -> float:
         """From 0 to 1, even steps for even factors."""
@@ -48,8 +48,8 @@ class Scale:
         return min(1.0, math.log(ratio / self.nothing) / math.log(self.all / self.nothing))
 
     def missing(self, ratio: float) -> str:
-        """The rung of the lesson that is probably missing at this ratio."""
-        return next(rung for bound, rung in [*self.rungs, (math.inf, self.rungs[-1][1])] if ratio < bound)
+        """The step of the lesson that is probably missing at this ratio."""
+        return next(step for bound, step in [*self.steps, (math.inf, self.steps[-1][1])] if ratio < bound)
 
 
 def processor_time() -> float:
@@ -125,6 +125,6 @@ def award(v: Judge, scale: Scale, found: float, pieces: int) -> None:
         )
     if pieces <= 1:
         words.append(
-            "Missing: the rung 'parallel'. A large input is one piece here; hand ParallelFor several, so that threads can share them."
+            "Missing: the step 'parallel'. A large input is one piece here; hand ParallelFor several, so that threads can share them."
         )
     v.award(min(part, 1.0), " ".join(words))

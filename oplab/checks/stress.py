@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from oplab.checks import midway
+from oplab.checks import reentrancy
 from oplab.checks.evidence import Collect
 from oplab.checks.guarded import guarded, guarded_feeds
 from oplab.checks.judge import Judge
@@ -179,15 +179,15 @@ def _on_threads(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.nda
         thread.join()
     signal.setitimer(signal.ITIMER_REAL, 0)
     sys.setswitchinterval(interval)
-    return wrong[0] if wrong else _midway(run, s, alone)
+    return wrong[0] if wrong else _reentrancy(run, s, alone)
 
 
-def _midway(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.ndarray]]) -> list[Any] | None:
+def _reentrancy(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.ndarray]]) -> list[Any] | None:
     """The first result, as above, of a run that other runs interrupt: threads that meet by chance may miss each other."""
     node, titles = s.pair[0], list(s.runs)[:2]
     for title, other in (titles, titles[::-1]):
         feeds = s.feeds(node, other)
-        with midway.interrupted(s.feeds(node, title), lambda feeds=feeds: run.run(None, feeds)) as copies:
+        with reentrancy.interrupted(s.feeds(node, title), lambda feeds=feeds: run.run(None, feeds)) as copies:
             try:
                 found = run.run(None, copies)
             except Exception as error:

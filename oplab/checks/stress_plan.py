@@ -20,7 +20,7 @@ PARTS = {
     "bounds": "inputs and outputs with pages at their ends that cannot be read or written; inputs are only read",
     "leaks": "memory in use does not grow with runs, sessions and sessions that are refused",
 }
-# Two pages can be read at a time (:mod:`oplab.checks.midway`): of an input that has no more, each is only stopped at in the first pass,
+# Two pages can be read at a time (:mod:`oplab.checks.reentrancy`): of an input that has no more, each is only stopped at in the first pass,
 # which in many kernels is that of a check.
 INTERRUPTED = 2 * 4096
 Expect = Callable[[str, str, list[np.ndarray]], None]

@@ -18,14 +18,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oplab.checks import midway
+from oplab.checks import reentrancy
 from oplab.checks.children import wait_for
 from oplab.checks.evidence import Collect, Evidence
 from oplab.checks.guarded import guarded
 from oplab.checks.leaks import lost_by
 from oplab.parity.arrays import WrongAnswer, describe
 
-PARTS = ("again", "threads", "midway", "refused", "memory", "leak")
+PARTS = ("again", "threads", "reentrancy", "refused", "memory", "leak")
 THREADS, ROUNDS = 4, 3
 COUNTED = 12  # how often all calls are made between two looks at the memory in use
 PATIENCE = 15  # seconds for one part, which takes a quarter of a second on an idle machine
@@ -79,7 +79,7 @@ def collect_stress(c: Collect, operator: Callable[..., Any], stress: Stress) -> 
     parts: dict[str, Callable[[], None]] = {
         "again": lambda: _again(c, operator, calls),
         "threads": lambda: _threads(c, operator, calls),
-        "midway": lambda: _midway(c, operator, stress.large, calls),
+        "reentrancy": lambda: _reentrancy(c, operator, stress.large, calls),
         "refused": lambda: _after_refusals(c, operator, refused, calls[0]),
         "leak": lambda: c.value("stress: leak", _growth(operator, calls, refused)),
     }
@@ -163,16 +163,16 @@ def _run_threads(operator: Callable[..., Any], stress: Stress, tell: Callable[[s
     calls = list(stress.calls.values())
     with contextlib.suppress(Exception):  # it is judged where the calls are made again
         _threads(nowhere, operator, calls)
-        if "midway" not in stress.without:
-            _midway(nowhere, operator, stress.large, calls)
+        if "reentrancy" not in stress.without:
+            _reentrancy(nowhere, operator, stress.large, calls)
 
 
-def _midway(c: Collect, operator: Callable[..., Any], large: Arguments, calls: Sequence[Arguments]) -> None:
+def _reentrancy(c: Collect, operator: Callable[..., Any], large: Arguments, calls: Sequence[Arguments]) -> None:
     """A call that stops in the middle of its inputs, where a second thread makes another call."""
     c.value("stress: undisturbed", _outputs(operator(*_tensors(large))))
     others, during = [_tensors(arguments) for arguments in calls], []
     arrays = {str(place): entry for place, entry in enumerate(large) if isinstance(entry, np.ndarray)}
-    with midway.interrupted(arrays, lambda: during.append(operator(*others[len(during) % len(others)]))) as copies:
+    with reentrancy.interrupted(arrays, lambda: during.append(operator(*others[len(during) % len(others)]))) as copies:
         arguments = [copies.get(str(place), entry) for place, entry in enumerate(large)]
         c.value("stress: interrupted", _outputs(operator(*_tensors(arguments))))
     c.value("stress: meanwhile", [_outputs(result) for result in during[: len(calls)]])
@@ -280,7 +280,7 @@ def _run_guarded(operator: Callable[..., Any], stress: Stress, tell: Callable[[s
         "CPU",
     )
     names = [argument.name for argument in operator._schema.arguments]
-    midway.on_faults(on_fault)
+    reentrancy.on_faults(on_fault)
     for guard, turned in (("behind", False), ("before", False), ("behind", True)):
         for title, arguments in stress.calls.items():
             known.clear()
@@ -357,7 +357,7 @@ def expect_steady(v: Evidence, stress: Stress, expect: Callable[[str, list[np.nd
                 _expect_same(
                     _arrays(outputs), first[number], f"{title}, while three other threads call the operator", _SHARED
                 )
-    if "midway" in parts:
+    if "reentrancy" in parts:
         _expect_same(
             _arrays(v.value("stress: interrupted")),
             _arrays(v.value("stress: undisturbed")),
@@ -418,7 +418,7 @@ def _expect_returned(v: Evidence) -> None:
 _WHEN = {
     "again": "when it is repeated",
     "threads": "when four threads call the operator at once",
-    "midway": "when another thread calls the operator meanwhile",
+    "reentrancy": "when another thread calls the operator meanwhile",
     "refused": "after calls that were refused",
     "leak": "when it and refused calls are repeated often",
 }

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from oplab.classes.answers import Unreadable
-from oplab.classes.texts import decoded
+from oplab.classes.decoding import decoded
+from oplab.classes.extraction import Unreadable
 from oplab.course.manifest import Limits
 from oplab.errors import first_line
 from oplab.grading import limits, processes

@@ -80,7 +80,7 @@ def _listen(lines: queue.SimpleQueue[str | None], server: Server, scratch: Path)
 def _answered(course: Course, task: Mapping[str, Any], submitted: Path, server: Server, watch: Watch) -> dict[str, Any]:
     try:
         if versions.grader_version(course, course.exercise(task["exercise"])) != task["versions"]["grader"]:
-            return {"error": "The course's files are not those that the run began with."}
+            return {"error": "The course's files have changed since the run started."}
         verdict = _verdict(course, task, submitted, server)
         # The answer is not to blame, and the next process, which sees other files, refuses the task.
         if watch.changes():

@@ -36,7 +36,7 @@ CONFIG = {
     "distributed.worker.profile.enabled": False,
 }
 PAGE = "docs/class_cluster.md shows how a cluster is started."
-AGAIN = "What is graded is kept, and the same command goes on from there."
+AGAIN = "Graded answers are kept; run the same command again to resume."
 EXTRA = "`make deps-class` installs it; without it, `--jobs N` uses the processors of this machine."
 FORMS = "--cluster takes local:N, for N workers on this machine, or a scheduler's address: tls://host:8786 or tcp://host:8786."
 
@@ -228,7 +228,7 @@ class DaskEngine:
         if what.get("action") in ("add-worker", "remove-worker"):
             self._changed.set()
             if not what.get("expected", True):
-                self._say(f"The worker {what['worker']} was lost; what it graded is graded again.")
+                self._say(f"The worker {what['worker']} was lost; its answer is graded again.")
 
     def _leave(self) -> None:
         """End what grades for this command on all machines."""

@@ -85,7 +85,7 @@ class Graders(WorkerPlugin):
             found = json.loads(done.stdout.splitlines()[-1])
         except subprocess.TimeoutExpired:
             raise OplabError(
-                f"The machine of the worker {address} did not tell its versions in {_LIMIT:.0f} s."
+                f"The machine of the worker {address} did not report its versions within {_LIMIT:.0f} s."
             ) from None
         except (ValueError, IndexError):
             last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]

@@ -45,7 +45,7 @@ class Display:
         if work.stopping and not self._told_to_stop:
             self._told_to_stop = True
             self._console.print(
-                "Ctrl-C: what runs now is finished and kept. Press it again to stop at once; nothing that is graded is lost."
+                "Ctrl-C: finishing the running answers. Press it again to stop at once; graded answers are kept."
             )
         now, finished = time.monotonic(), work.done + len(work.unfinished)
         if finished and self._first is None:

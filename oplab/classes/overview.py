@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import median
 
-from oplab.classes.answers import is_missing
 from oplab.classes.counting import Book, Row, chapter_of, shown
+from oplab.classes.extraction import is_missing
 from oplab.classes.records import Grades
 from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import clean

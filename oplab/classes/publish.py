@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from oplab.classes import gradebook, pages
+from oplab.classes import feedback, gradebook
 from oplab.classes.counting import Book, count, shown
 from oplab.classes.records import Grades
 from oplab.classes.rules import Rules
@@ -72,7 +72,7 @@ def publish(grades: Grades, course: Course, used: Rules, *, accept: bool = False
     for name, text in used.files.items():
         write_atomically(grades.folder / name, text)
     # The grade book is last: what it is compared with next time is there only when all the rest is.
-    files = pages.write(grades, book, used, course, grades.folder)
+    files = feedback.write(grades, book, used, course, grades.folder)
     return replace(published, files=(*gradebook.write(book, used, grades.folder, exercises=exercises), *files))
 
 
@@ -104,6 +104,6 @@ def totals(folder: Path) -> dict[str, Decimal]:
         return {}
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, InvalidOperation):
         raise OplabError(
-            f"{path} is not as it was written, so no grade can be compared with it.",
-            "Move it away; it is made again from the verdicts.",
+            f"{path} was changed after it was written, so no grade can be compared with it.",
+            "Move it away; it is rebuilt from the verdicts.",
         ) from None

@@ -278,7 +278,7 @@ def load(folder: Path) -> Grades:
     """
     if not (folder / "submissions.json").is_file():
         raise OplabError(
-            f"{folder} holds no grades.", "`oplab class grade SUBMISSIONS --roster roster.csv -o GRADES` makes them."
+            f"{folder} holds no grades.", "`oplab class grade SUBMISSIONS --roster roster.csv -o GRADES` creates them."
         )
     data = read_json(folder / "submissions.json")
     try:

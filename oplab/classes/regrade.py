@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from oplab.classes import publish, records, runner, versions
-from oplab.classes.answers import Answer
 from oplab.classes.counting import count, shown
 from oplab.classes.engines import Engine
+from oplab.classes.extraction import Answer
 from oplab.classes.publish import Change
 from oplab.classes.records import Grades, Submission, Task, Verdict
 from oplab.classes.rules import Rules
-from oplab.classes.runner import Keeper, Work
+from oplab.classes.runner import Planner, Work
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.files import write_atomically
@@ -92,10 +92,10 @@ def run(course: Course, exercise: Exercise, folder: Path, used: Rules, make_engi
         )
     work = Work(before.learners)
     seed = before.run.get("seed", next((verdict.seed for verdict in before.verdicts.values()), 0))
-    keeper = Keeper(course, [exercise], folder, seed, work)
-    new = {key: keeper.task(exercise.id, _answer(before, task)) for key, task in old.items()}
+    planner = Planner(course, [exercise], folder, seed, work)
+    new = {key: planner.task(exercise.id, _answer(before, task)) for key, task in old.items()}
     if work.tasks:
-        runner.grade(work, make_engine(len(work.tasks)), keeper, watch, lambda work: None)
+        runner.grade(work, make_engine(len(work.tasks)), planner, watch, lambda work: None)
     found = ((task.key, records.load_verdict(folder, task.key)) for task in new.values())
     verdicts = {**before.verdicts, **{key: verdict for key, verdict in found if verdict is not None}}
     after = replace(before, submissions=_replaced(before, exercise.id, new), verdicts=verdicts)

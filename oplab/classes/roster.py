@@ -48,7 +48,7 @@ def read(path: Path) -> tuple[dict[str, Learner], list[str]]:
             )
         elif not _LOGIN.fullmatch(login):
             problems.append(
-                f"{where}: {login!r} cannot be a login and was left out; letters, digits and ._@+- can be in one."
+                f"{where}: {login!r} cannot be a login and was left out; a login may contain letters, digits and ._@+-."
             )
         elif login.casefold() in folded:
             problems.append(f"{where}: {login} is in the roster twice; the first row counts.")

@@ -136,7 +136,7 @@ def rules_of(
     if exercises and found.bonus:
         raise OplabError(
             f"{path} has a bonus, and a platform would count the column of a bonus exercise as points to lose.",
-            "Leave out --columns exercises, or the bonus.",
+            "Omit --columns exercises, or the bonus.",
         )
     path = folder / MANUAL if manual is None else manual
     if manual is not None or path.exists():

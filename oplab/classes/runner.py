@@ -19,15 +19,15 @@ from typing import Any
 
 from oplab import files
 from oplab.classes import records, roster, submissions, versions
-from oplab.classes.answers import Answer, Answers
 from oplab.classes.engines import Engine, Plain
+from oplab.classes.extraction import Answer, Answers
 from oplab.classes.records import Learner, Submission, Task, Verdict
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading.grader import fresh_seed
 from oplab.grading.integrity import Watch
 
-GO_ON = "Run the same command again to go on."
+GO_ON = "Run the same command again to resume."
 
 
 @dataclass
@@ -106,14 +106,14 @@ def run(
         answers = Answers(course, exercises)
         known = dict.fromkeys(exercise.file for exercise in course.exercises)
         by_login: dict[str, list[Submission]] = {}
-        keeper = Keeper(course, exercises, folder, _seed(before, seed), work)
+        planner = Planner(course, exercises, folder, _seed(before, seed), work)
         for found in submissions.scan(where, learners, known, ignore=(roster_file, folder)):
             if isinstance(found, str):
                 problems.append(found)
                 continue
             tasks = {}
             if any(isinstance(text, str) for text in found.files.values()):
-                tasks = {id: keeper.task(id, answer) for id, answer in answers.of(dict(found.files)).items()}
+                tasks = {id: planner.task(id, answer) for id, answer in answers.of(dict(found.files)).items()}
             elif found.learner not in work.unread:
                 work.unread.append(found.learner)
             by_login.setdefault(found.learner, []).append(
@@ -128,7 +128,7 @@ def run(
         records.save_submissions(folder, learners, work.submissions, tuple(problems))
         started = datetime.now().astimezone()
         log = {
-            "seed": keeper.seed,
+            "seed": planner.seed,
             "versions": versions.here(),
             "exercises": [exercise.id for exercise in exercises],
             "runs": list(before.get("runs", ())),
@@ -137,7 +137,7 @@ def run(
         listener(work)
         try:
             if work.tasks:
-                grade(work, make_engine(len(work.tasks)), keeper, watch, listener)
+                grade(work, make_engine(len(work.tasks)), planner, watch, listener)
         finally:
             this = {
                 "started": started.isoformat(),
@@ -153,7 +153,7 @@ def run(
     return work
 
 
-def grade(work: Work, engine: Engine, keeper: Keeper, watch: Watch, listener: Listener) -> None:
+def grade(work: Work, engine: Engine, planner: Planner, watch: Watch, listener: Listener) -> None:
     """Grade the tasks of ``work``, and close the engine.
 
     Raises:
@@ -170,12 +170,12 @@ def grade(work: Work, engine: Engine, keeper: Keeper, watch: Watch, listener: Li
     work.engine = engine
     try:
         with first_interrupt(stop):
-            for verdict in engine.submit(keeper.plain(work.tasks.values())):
+            for verdict in engine.submit(planner.plain(work.tasks.values())):
                 _unchanged(watch)
                 if verdict.outcome.status == "grader_error":  # never final: the next run tries again
                     work.unfinished.append((verdict.exercise, verdict.outcome.message))
                 else:
-                    records.save_verdict(keeper.folder, verdict)
+                    records.save_verdict(planner.folder, verdict)
                     work.done += 1
                     work.machines.add(verdict.machine)
                 listener(work)
@@ -187,10 +187,10 @@ def grade(work: Work, engine: Engine, keeper: Keeper, watch: Watch, listener: Li
 def _unchanged(watch: Watch) -> None:
     if changed := sorted(map(str, watch.changes())):
         names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-        raise OplabError(f"{names} changed during the run. What was graded before is kept, and nothing since.", GO_ON)
+        raise OplabError(f"{names} changed during the run. Answers graded before that are kept.", GO_ON)
 
 
-class Keeper:
+class Planner:
     """Makes tasks out of answers, keeps what is known without a run, and adds what is new to the work that is left."""
 
     def __init__(self, course: Course, exercises: Sequence[Exercise], folder: Path, seed: int, work: Work):
@@ -244,8 +244,8 @@ def _seed(before: Mapping[str, Any], asked: int | None) -> int:
         return fresh_seed() if asked is None else asked
     if asked not in (None, before["seed"]):
         raise OplabError(
-            f"These grades were made with --seed {before['seed']}; {asked} would give learners other inputs than their neighbours.",
-            "Leave --seed out, or name another folder with -o.",
+            f"These grades were made with --seed {before['seed']}; {asked} would give some learners different inputs.",
+            "Omit --seed, or name another folder with -o.",
         )
     return before["seed"]
 

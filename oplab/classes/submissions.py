@@ -13,8 +13,8 @@ from pathlib import Path
 import yaml
 
 from oplab.classes import archives
-from oplab.classes.answers import Unreadable
 from oplab.classes.archives import Reader
+from oplab.classes.extraction import Unreadable
 from oplab.classes.records import Learner
 from oplab.errors import OplabError, first_line
 
@@ -73,7 +73,7 @@ def _by_pattern(
 ) -> Iterator[Found]:
     sources = {login: source for login in learners if os.path.lexists(source := pattern.replace("{login}", login))}
     if not sources:
-        fix = "Name a folder, or a path with {login} in it. Clone repositories before."
+        fix = "Name a folder, or a path with {login} in it. Clone the repositories first."
         raise OplabError(f"No learner of the roster has a submission at {pattern}.", fix)
     who = _Who(learners)
     for login, source in sources.items():

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oplab.classes.texts import decoded
+from oplab.classes.decoding import decoded
 from oplab.errors import OplabError
 
 MAX_BYTES = 16 << 20

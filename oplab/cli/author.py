@@ -14,7 +14,7 @@ from oplab.errors import OplabError
 
 
 def new_exercise(
-    id: Annotated[str, typer.Argument(metavar="ID", help="for example c05.clip; a new number makes a new chapter")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="for example c05.clip; a new number creates a new chapter")],
     goal: Annotated[str, typer.Option(metavar="TEXT", help="one line that says what the code has to do")],
     title: Annotated[str, typer.Option(metavar="TEXT", help="the title of a new chapter")] = "",
     kind: Annotated[
@@ -36,13 +36,13 @@ def new_exercise(
     plan = Plan(id, goal, title, kind, points, difficulty, minutes)
     for path in create(course, plan):
         print(path.relative_to(course.root))
-    print(f"\nWhat is yours to write is marked WRITE:. `oplab lint-course {id}` lists what is still missing.")
+    print(f"\nThe parts that you write are marked WRITE:. `oplab lint-course {id}` lists what is still missing.")
 
 
 def lint_course(
     ids: Ids = None,
     jobs: Jobs = CORES,
-    fast: Annotated[bool, typer.Option("--fast", help="look at the files only, grade nothing")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="check the files only; grade nothing")] = False,
     repeat: Annotated[
         int, typer.Option(metavar="N", min=1, help="grade each answer N times, on fresh inputs each time")
     ] = 1,
@@ -51,7 +51,7 @@ def lint_course(
     ] = "",
     seed: Seed = None,
 ) -> None:
-    """Verify what the course promises of every exercise."""
+    """Verify what the course promises about every exercise."""
     from oplab.authoring import lint
 
     kinds = _kinds(answers or ("right" if repeat > 1 else "all"), repeat, seed)

@@ -12,7 +12,7 @@ from oplab.errors import OplabError
 
 
 def similar(
-    grades: Annotated[Path, typer.Argument(metavar="GRADES", help="the folder that `oplab class grade` has made")],
+    grades: Annotated[Path, typer.Argument(metavar="GRADES", help="the folder that `oplab class grade` created")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="F", help="the page to write")] = Path("similarity.html"),
     exercise: Annotated[
         list[str] | None,

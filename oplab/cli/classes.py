@@ -18,7 +18,7 @@ from oplab.errors import OplabError
 if TYPE_CHECKING:
     from oplab.classes.runner import Work
 
-Grades = Annotated[Path, typer.Argument(metavar="GRADES", help="the folder that `oplab class grade` has made")]
+Grades = Annotated[Path, typer.Argument(metavar="GRADES", help="the folder that `oplab class grade` created")]
 RulesFile = Annotated[
     Path | None, typer.Option("--rules", metavar="class.toml", help="what counts; kept in GRADES for the next time")
 ]
@@ -30,7 +30,7 @@ ManualFile = Annotated[
         help="your own points and comments: login,exercise,points,comment; kept in GRADES",
     ),
 ]
-Accept = Annotated[bool, typer.Option("--accept", help="let grades go down, too")]
+Accept = Annotated[bool, typer.Option("--accept", help="allow grades to go down")]
 
 
 class ColumnsOption(StrEnum):
@@ -70,7 +70,7 @@ def grade(
     columns: Columns = ColumnsOption.total,
     accept: Accept = False,
 ) -> None:
-    """Grade a class. Run it again to go on after a stop, or after new submissions."""
+    """Grade a class. Run it again to resume after an interruption, or to add submissions."""
     from oplab.classes import roster as rosters
     from oplab.classes import runner
     from oplab.classes.display import Display
@@ -140,7 +140,7 @@ def regrade(
             return
         print("\n".join(found.diff()))
         if publish.lower(found.changes) and not accept:
-            warn("No grade was changed. Run the same command with --accept to let grades go down, too.")
+            warn("No grade was changed. Run the same command with --accept to allow grades to go down.")
             leave(1)
         regrade.replace_grades(found, why.strip(), accepted=accept)
         code = _publish(course, grades, None, None, accept, columns)
@@ -150,9 +150,9 @@ def regrade(
 def demo(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
     learners: Annotated[int, typer.Option(metavar="N", min=1, max=2000, help="how many learners")] = 12,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="another number makes another class")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="another number creates another class")] = 0,
 ) -> None:
-    """Make a class to try the other commands on."""
+    """Create a sample class to try the other commands."""
     from oplab.classes.demo import make
 
     submitted = make(load_course(), folder, learners, seed)

@@ -51,7 +51,7 @@ def clinic(
             print(f"{question.issue:28} not run: {error.message}", flush=True)
             continue
         words = "happens" if answer.happens else "does not happen"
-        works = "the way around works" if not answer.failure else f"the way around fails: {answer.failure}"
+        works = "the workaround works" if not answer.failure else f"the workaround fails: {answer.failure}"
         print(f"{question.issue:28} {words}, {works}", flush=True)
         if answer.failure or answer.happens != STATES[question.state]:
             differing += 1

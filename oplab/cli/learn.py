@@ -58,7 +58,7 @@ def next_() -> None:
     exercise = following[0]
     chapter = course.chapter(exercise.chapter)
     if exercise.deeper:
-        print("The core path is finished. What is deeper:")
+        print("The core path is finished. Optional exercises:")
     print(f"{exercise.id}: {exercise.goal}")
     print(f"  {exercise.points} points, about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5")
     print(f"  write it in exercises/{exercise.file}{_line(course, exercise)}")
@@ -104,7 +104,7 @@ def check(
     sanitize: Annotated[bool, typer.Option("--sanitize", help="build C++ with AddressSanitizer and UBSan")] = False,
     isolate: Annotated[
         bool,
-        typer.Option("--isolate", help="no network, read-only course, no solutions in sight, where Linux offers it"),
+        typer.Option("--isolate", help="no network, read-only course, hidden solutions, where Linux supports it"),
     ] = False,
     jobs: Jobs = FEW_CORES,
     seed: Seed = None,
@@ -127,9 +127,9 @@ def check(
 
         print(detect(course.root, folder).sentence(), file=out)
     with _Display(len(exercises), out) as display, ExitStack() as stack:
-        keeper = shared = None
+        evidence_server = shared = None
         if {"json", "html"} & set(targets):
-            keeper = stack.enter_context(_keeper(course, exercises, folder, sanitize, isolate))
+            evidence_server = stack.enter_context(_evidence_server(course, exercises, folder, sanitize, isolate))
         elif submission is None and used == "exercises" and not (sanitize or isolate):
             shared = stack.enter_context(SharedServer(course, preloads(exercises)))
         results = grade(
@@ -139,14 +139,14 @@ def check(
             jobs=jobs,
             seed=seed,
             sanitize=sanitize,
-            server=keeper or shared,
+            server=evidence_server or shared,
             listener=display,
-            isolate=isolate and keeper is None,  # a keeper is isolated itself
+            isolate=isolate and evidence_server is None,  # an evidence server is isolated itself
         )
-        if keeper is not None:
+        if evidence_server is not None:
             from oplab.reports.graphs import with_graphs
 
-            results = with_graphs(results, keeper.kept)
+            results = with_graphs(results, evidence_server.kept)
     print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out, flush=True)
     if submission is None and used == "exercises":
         _remember(course, results)
@@ -195,15 +195,15 @@ def reset(
 
     if (chapter := copies.named(course, id)) is not None:
         file, backup = copies.reset(course, chapter)
-        kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
-        print(f"{file.relative_to(course.root)}: it is the lesson again.{kept}")
-        print("Is it open in JupyterLab? File > Reload Notebook from Disk shows it.")
+        kept = f" Your version is saved in {backup.relative_to(course.root)}." if backup else ""
+        print(f"{file.relative_to(course.root)}: restored.{kept}")
+        print("If it is open in JupyterLab: File > Reload Notebook from Disk.")
         return
     target = course.target(id)
     paths.build_dir()
     for file, backup in answers.reset(course, target):
-        kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
-        print(f"{file.relative_to(course.root)}: {target.id} is the stub again.{kept}")
+        kept = f" Your version is saved in {backup.relative_to(course.root)}." if backup else ""
+        print(f"{file.relative_to(course.root)}: {target.id} reset to the stub.{kept}")
     ids = [exercise.id for exercise in course.select([target.id])]
     progressing.forget(course.root / "build", ids, warn)
 
@@ -289,7 +289,9 @@ def _hours(course: Course) -> list[str]:
         f"The core path takes about {core} hours: {practice} for its exercises, and {core - practice} for its lessons."
     ]
     if deeper := hours(chapter.deeper_minutes for chapter in chapters):
-        lines.append(f"What is deeper takes about {deeper} more; `oplab next` offers it after the core.")
+        lines.append(
+            f"Optional sections: about {deeper} more hours; `oplab next` offers their exercises after the core."
+        )
     for chapter in course.chapters:
         if chapter.appendix:
             lines.append(f"{chapter.title}, if you need it: {chapter.minutes} minutes ({chapter.notebook}).")
@@ -335,7 +337,7 @@ class _Display:
 
 def _one_folder(submission: Path | None, track: str | None) -> None:
     if submission is not None and track is not None:
-        raise OplabError("--submission and --track exclude each other.", "Leave one of them out.")
+        raise OplabError("--submission and --track exclude each other.", "Omit one of them.")
     if track is not None and track not in paths.TRACKS:
         raise OplabError(f"There is no track {track}.", f"It can be {' or '.join(paths.TRACKS)}.")
 
@@ -362,24 +364,24 @@ def _targets(**files: Path | None) -> dict[str, Path]:
     return targets
 
 
-def _keeper(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
+def _evidence_server(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
     """A server that keeps rejected models, so that the report can show them."""
+    from oplab.grading.evidence_server import EvidenceServer
     from oplab.grading.isolation import detect
-    from oplab.grading.keeper import Keeper
 
     env = None
     if sanitize:
         from oplab.toolchain.build import sanitizer_env
 
         env = sanitizer_env()
-    return Keeper(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
+    return EvidenceServer(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
 
 
 def _remember(course: Course, results: object) -> None:
     try:
         folder = paths.build_dir()
     except OplabError as error:
-        warn(f"Progress is not remembered: {error.message}")
+        warn(f"Progress is not saved: {error.message}")
         return
     progressing.record(folder, results, warn)
 

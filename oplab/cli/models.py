@@ -112,7 +112,7 @@ def parity(
 
 def bisect(
     model: Model,
-    reference: Annotated[Path, typer.Argument(metavar="REFERENCE.onnx", help="the same model while it was right")],
+    reference: Annotated[Path, typer.Argument(metavar="REFERENCE.onnx", help="a correct version of the same model")],
     inputs: Inputs,
     tolerance: Annotated[
         float | None,
@@ -160,8 +160,12 @@ def tap(
 
 def extract(
     model: Model,
-    inputs: Annotated[list[str], typer.Option("--inputs", metavar="NAME", help="a value it takes; may be repeated")],
-    outputs: Annotated[list[str], typer.Option("--outputs", metavar="NAME", help="one it computes; may be repeated")],
+    inputs: Annotated[
+        list[str], typer.Option("--inputs", metavar="NAME", help="an input of the part; may be repeated")
+    ],
+    outputs: Annotated[
+        list[str], typer.Option("--outputs", metavar="NAME", help="an output of the part; may be repeated")
+    ],
     part: Annotated[Path, typer.Option("--output", "-o", metavar="PART.onnx", help="the file to write")],
     library: Libraries = None,
 ) -> None:
@@ -238,7 +242,7 @@ def _inputs(
     specs = input_specs(ModelUnderTest(model).proto)
     if file is not None:
         if sizes:
-            raise OplabError("--dims is for random inputs, and --inputs gives others.", "Leave one of them out.")
+            raise OplabError("--dims is only for random inputs, but --inputs is given.", "Omit one of them.")
         if not arguments.names_function(str(file)):
             return read_npz(file)
         cases = arguments.made_inputs(str(file), seed)

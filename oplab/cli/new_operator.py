@@ -14,7 +14,7 @@ def new_operator(
     name: Annotated[str, typer.Argument(metavar="NAME", help="in snake_case, for example rotated_roi_align")],
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="the new folder; NAME by default")] = None,
     inputs: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="tensors; mask? may be left out [default: x,y]")
+        str | None, typer.Option(metavar="NAMES", help="tensors; mask? is optional [default: x,y]")
     ] = None,
     outputs: Annotated[str | None, typer.Option(metavar="NAMES", help="tensors [default: z]")] = None,
     attributes: Annotated[
@@ -28,15 +28,17 @@ def new_operator(
             help="all three: '(Tensor x, int n=2) -> Tensor', or 'x:float[N,C] at:int64[K] n=2 -> y:float[K,2*C]'",
         ),
     ] = None,
-    dtypes: Annotated[str, typer.Option(metavar="NAMES", help="of the tensors of floats")] = "float,double",
-    domain: Annotated[str, typer.Option(metavar="NAME", help="of the ONNX operator")] = "my",
+    dtypes: Annotated[str, typer.Option(metavar="NAMES", help="dtypes of the floating-point tensors")] = "float,double",
+    domain: Annotated[str, typer.Option(metavar="NAME", help="domain of the ONNX operator")] = "my",
 ) -> None:
-    """Begin a project for an operator of yours, complete."""
+    """Create a complete project for your own operator."""
     from oplab.project import new
     from oplab.project import schema as schemas
 
     if schema is not None and (inputs, outputs, attributes) != (None, None, None):
-        raise OplabError("--schema replaces --inputs, --outputs and --attributes.", "Give it alone, or the three.")
+        raise OplabError(
+            "--schema replaces --inputs, --outputs and --attributes.", "Use either --schema or the other three."
+        )
     made = (
         schemas.from_text(schema)
         if schema is not None

@@ -25,10 +25,12 @@ def build(
     what: Annotated[Path, typer.Argument(metavar="FILE.cpp|DIR", help="a C++ file, or the folder of a project")],
     kind: Annotated[
         KindOption | None,
-        typer.Option(help="a library for PyTorch or ONNX Runtime, a program, or C functions; else the includes tell"),
+        typer.Option(
+            help="a library for PyTorch or ONNX Runtime, a program, or C functions; detected from the includes by default"
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="F", help="the file to make, for one C++ file")
+        Path | None, typer.Option("--output", "-o", metavar="F", help="the output file, for a single C++ file")
     ] = None,
 ) -> None:
     """Compile one C++ file, or a project of your own operator."""
@@ -40,9 +42,7 @@ def build(
 
     if what.is_dir():
         if kind or output:
-            raise OplabError(
-                "--kind and --output are for one C++ file; a project says where its parts are.", "Omit them."
-            )
+            raise OplabError("--kind and --output apply to a single C++ file, not to a project.", "Omit them.")
         build_project(open_project(what), say=say)
     else:
         build_file(what, kind.value if kind else None, output, say=say)

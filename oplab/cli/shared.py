@@ -33,7 +33,7 @@ Json = Annotated[Path | None, typer.Option("--json", metavar="F", help="write th
 Model = Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="the model")]
 Libraries = Annotated[
     list[Path] | None,
-    typer.Option("--library", metavar="F", help="a custom-op library besides the course's own; may be repeated"),
+    typer.Option("--library", metavar="F", help="a custom-op library in addition to the course's own; may be repeated"),
 ]
 
 

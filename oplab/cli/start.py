@@ -34,7 +34,7 @@ def init(
 
 
 def setup(
-    again: Annotated[bool, typer.Option("--again", help="compile everything anew")] = False,
+    again: Annotated[bool, typer.Option("--again", help="recompile everything")] = False,
 ) -> None:
     """Compile the operators, and set JupyterLab up."""
     _set_up(paths.root(), again)
@@ -49,7 +49,7 @@ def wheelhouse(
     from oplab.updates.wheelhouse import make
 
     count = make(folder)
-    print(f"{folder}/ has {count} packages and the course. {folder / 'README.txt'} tells how to install from it.")
+    print(f"{folder}/ has {count} packages and the course. {folder / 'README.txt'} explains how to install from it.")
 
 
 def lab(
@@ -82,7 +82,7 @@ def _course_in(folder: Path) -> Path:
     if (root / "course.toml").is_file():
         return root
     if not root.exists() or (root.is_dir() and not any(root.iterdir())):
-        raise OplabError(f"There is no course in {folder} yet.", f"Make it: oplab init {folder}")
+        raise OplabError(f"There is no course in {folder} yet.", f"Create it: oplab init {folder}")
     raise OplabError(f"{folder} is not a course: it has no course.toml.", "Name the folder that `oplab init` made.")
 
 

@@ -17,7 +17,7 @@ from oplab.updates import update as updates
 
 
 def update(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would happen, and change no file")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would happen; change no file")] = False,
 ) -> None:
     """Get the course's new lessons and stubs. What you wrote is kept, and merged into stubs that have changed."""
     root = paths.root()

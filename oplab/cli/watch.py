@@ -37,7 +37,7 @@ def watch(course: Course, *, jobs: int = 2) -> None:
     """
     folder = course.root / "exercises"
     if not folder.is_dir():
-        raise OplabError(f"The folder {folder} is missing.", "Get it back from the repository, or `oplab reset c00`.")
+        raise OplabError(f"The folder {folder} is missing.", "Restore it from the repository, or `oplab reset c00`.")
     with SharedServer(course, host=True) as server:
         session = Session(course, server, jobs)
         view = Screen(session) if sys.stdin.isatty() and sys.stdout.isatty() else Plain(session)

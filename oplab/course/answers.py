@@ -124,7 +124,7 @@ def reference(course: Course, exercise: Exercise) -> str:
     own = {name: node for name, node in _definitions(text).items() if name not in given or name == exercise.name}
     if exercise.name not in own:
         raise OplabError(
-            f"solutions/{exercise.file} has no function {exercise.name}.", "Get the file back from the repository."
+            f"solutions/{exercise.file} has no function {exercise.name}.", "Restore the file from the repository."
         )
     wanted, waiting = set[str](), [exercise.name]
     while waiting:
@@ -222,7 +222,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise OplabError(f"The file {path} is missing.", "Get it back from the repository.") from None
+        raise OplabError(f"The file {path} is missing.", "Restore it from the repository.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise OplabError(
             f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}."

@@ -96,7 +96,7 @@ def reset(course: Course, chapter: Chapter) -> tuple[Path, Path | None]:
         text = lesson.read_bytes()
     except OSError as error:
         raise OplabError(
-            f"The lesson {chapter.notebook} cannot be read: {error.strerror}.", "Get it back from the repository."
+            f"The lesson {chapter.notebook} cannot be read: {error.strerror}.", "Restore it from the repository."
         ) from None
     if copy.is_dir():
         raise OplabError(f"{FOLDER}/{copy.name} is a folder, not a notebook.", "Move it to another place.")

@@ -85,8 +85,8 @@ class Exercise:
         speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).
         pieces: whether the check finds ``pieces.so`` in its scratch folder, the kernel compiled for
             :class:`oplab.checks.schedules.WatchedSession`.
-        not_allowed: what has the answer in it: modules (``oplab.ops.reference``) that the function may not use, and files of ``csrc``
-            that C++ may not include (``csrc/common/knn*.h``). The stub names them.
+        not_allowed: a deny-list of what contains the answer: modules that the function may not use (``oplab.ops.reference``), and
+            files of ``csrc`` that C++ may not include (``csrc/common/knn*.h``). The stub names them.
     """
 
     name: str
@@ -307,9 +307,7 @@ def load(root: Path) -> Course:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise OplabError(
-            f"{path} cannot be read: {error.strerror}.", "Get the file back from the repository."
-        ) from None
+        raise OplabError(f"{path} cannot be read: {error.strerror}.", "Restore the file from the repository.") from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -453,7 +451,7 @@ class _Reader:
     def _strings(self, item: dict[str, Any], key: str, where: tuple, known: tuple[str, ...] = ()) -> tuple[str, ...]:
         value = self._get(item, key, list, where)
         if not value or not all(isinstance(entry, str) and entry for entry in value):
-            self._fail(f"{key} has to be a list of texts", where, key)
+            self._fail(f"{key} has to be a list of strings", where, key)
         if known and not set(value) <= set(known):
             self._fail(f"{key} can hold {', '.join(known)}", where, key)
         return tuple(value)

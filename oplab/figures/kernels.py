@@ -64,7 +64,7 @@ def roofline(
     Args:
         bandwidth: of the memory, in 10⁹ bytes a second.
         peak: of the arithmetic, in 10⁹ operations a second.
-        kernels: by title: operations for each byte that has to be moved, operations, and the seconds of each rung's runs.
+        kernels: by title: operations for each byte that has to be moved, operations, and the seconds of each step's runs.
     """
     import matplotlib.pyplot as plt
 

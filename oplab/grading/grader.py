@@ -58,7 +58,7 @@ def grade(
         sanitize: build C++ exercises with AddressSanitizer and UBSan.
         server: a warm server to use; by default one is started when the first exercise needs it, and ended afterwards.
         listener: called with (exercise, None) when one starts and (exercise, outcome) when it is done, from worker threads.
-        isolate: run the learner's code without network, with a read-only course and without solutions in sight, as far as the
+        isolate: run the learner's code without network, with a read-only course and with solutions/ hidden, as far as the
             system offers it (:mod:`oplab.grading.isolation`). It needs its own server, so ``server`` must be None.
         find_crashes: build a C++ answer that crashed again with the sanitizers, and put the line that they find into its message.
         cancelled: once it is set, nothing more is started. What runs on the server ends with :meth:`Server.cancel`.
@@ -349,8 +349,8 @@ class _Grader:
                 judging.mkdir()  # not the scratch folder: the learner's code may have left links there
 
             fresh_judge()
-            seals = answer.report.seals if answer.report is not None else {}
-            half = replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals)
+            digests = answer.report.digests if answer.report is not None else {}
+            half = replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, digests=digests)
             judged = self.server.run(_with_references(half), fresh_judge)
             report = judged.report
             if report is not None and report.outcome == "tampered":

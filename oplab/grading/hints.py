@@ -121,7 +121,7 @@ def hint_lines(course: Course, exercise: Exercise, warn: Callable[[str], None] =
             f"Still stuck? `oplab diff {exercise.id} --show` shows the reference; the exercise then counts half."
         )
     if len(hints.texts) < hints.total:
-        lines[-1] += "  (again for the next one)"
+        lines[-1] += "  (run again for the next hint)"
     return [*lines, "", *hints.difference] if hints.difference else lines
 
 

@@ -89,11 +89,11 @@ class Isolation:
         }
         used = [name for name, there in parts.items() if there]
         if not self.offered:
-            return "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+            return "Isolation: this system offers neither bubblewrap nor Landlock; continuing with limits only."
         closed = bool(self.bubblewrap) or self.seccomp or self.namespaces
         network = "no network" if closed else "the network stays open"
         listed = " and ".join(filter(None, [", ".join(used[:-1]), used[-1]]))
-        return f"Isolation: {listed}: {network}, read-only course, solutions/ out of sight."
+        return f"Isolation: {listed}: {network}, read-only course, solutions/ hidden."
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
         """The command as bubblewrap runs it in its namespaces; without bubblewrap the command itself.

@@ -80,7 +80,7 @@ class _Refusing:
 
 
 def _sentence(id: str, what: str, how: str) -> str:
-    return f"{what} is {how}, and {id} does not allow that: the answer is in it. Write it yourself."
+    return f"{what} is {how}, and {id} does not allow that, because it contains the answer. Write it yourself."
 
 
 def _match(name: str, entries: Iterable[str]) -> str:

@@ -88,7 +88,7 @@ def load(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Progress
         try:
             path.rename(aside)
             warn(
-                f"build/progress.json could not be read. It was set aside as build/{aside.name}; your progress starts again."
+                f"build/progress.json could not be read. It was set aside as build/{aside.name}; your progress starts from zero."
             )
         except OSError:
             warn("build/progress.json could not be read and is ignored.")
@@ -107,7 +107,7 @@ def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterat
         try:
             stack.enter_context(files.lock(folder / "progress.lock"))
         except OSError as error:
-            warn(f"Progress is not remembered: {folder} cannot be written ({error.strerror}).")
+            warn(f"Progress is not saved: {folder} cannot be written ({error.strerror}).")
             yield Progress()
             return
         progress = load(folder, warn)
@@ -117,7 +117,7 @@ def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterat
         try:
             files.write_atomically(folder / "progress.json", json.dumps(data, indent=1) + "\n")
         except OSError as error:
-            warn(f"Progress is not remembered: {error.strerror}.")
+            warn(f"Progress is not saved: {error.strerror}.")
 
 
 def record(

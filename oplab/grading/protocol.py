@@ -49,7 +49,7 @@ class Job:
         sanitized: the library was built with AddressSanitizer, which needs all of the address space.
         isolation: how the worker confines itself; None without ``--isolate``.
         not_allowed: modules that the learner's code may not import: :attr:`oplab.course.manifest.Exercise.not_allowed`.
-        seals: for ``judge``, what :attr:`Report.seals` of the collect half was.
+        digests: for ``judge``, what :attr:`Report.digests` of the collect half was.
         references: the texts of :mod:`oplab.checks.references` by module, for a source that imports them: a worker cannot read them.
     """
 
@@ -68,7 +68,7 @@ class Job:
     sanitized: bool = False
     isolation: Confinement | None = None
     not_allowed: tuple[str, ...] = ()
-    seals: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     references: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -89,7 +89,7 @@ class Report:
             did not; ``tampered`` when the evidence cannot be trusted; ``grader_error`` when the check is at fault.
         message: why, in words for the learner.
         trace: the traceback of a ``grader_error``.
-        seals: for ``collected``, a digest of each file of the evidence.
+        digests: for ``collected``, a digest of each file of the evidence.
         checks: for ``judged``, the named checks in their order.
         raised: for ``judged``, whether the first check that failed did so because the learner's code raised an exception.
         share: for ``judged``, the part of the points; None gives all of them.
@@ -98,7 +98,7 @@ class Report:
     outcome: Literal["collected", "judged", "wrong", "todo", "error", "tampered", "grader_error"]
     message: str = ""
     trace: str = ""
-    seals: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     raised: bool = False
     share: Share | None = None
@@ -177,10 +177,10 @@ def _limited(report: Report) -> None:
     MalformedMessage: a text, a list or a mapping in the report is too long.
     """
     checks = [text for check in report.checks for text in (check.name, check.message)]
-    texts = [report.message, report.trace, *checks, *report.seals, *report.seals.values()]
+    texts = [report.message, report.trace, *checks, *report.digests, *report.digests.values()]
     if report.share is not None:
         texts.append(report.share.reason)
-    if max(len(report.checks), len(report.seals)) > MAX_ENTRIES or any(len(text) > MAX_TEXT for text in texts):
+    if max(len(report.checks), len(report.digests)) > MAX_ENTRIES or any(len(text) > MAX_TEXT for text in texts):
         raise MalformedMessage("The grader received a malformed Report: it is too long.")
 
 

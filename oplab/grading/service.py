@@ -18,16 +18,16 @@ from oplab.errors import OplabError
 from oplab.files import file_state
 from oplab.grading import last
 from oplab.grading import progress as progressing
+from oplab.grading.changes import Changes
 from oplab.grading.client import Server
 from oplab.grading.grader import Cancelled, grade
 from oplab.grading.results import Outcome, Results
-from oplab.grading.shared import Claim, address
-from oplab.grading.texts import Texts
+from oplab.grading.shared import ProcessLock, address
 
 Draw = Callable[[Results, Path], Results]
 _LESSONS = ("notebooks", copies.FOLDER)  # a newer lesson is told of as well as a changed copy
 STILL = 1.0  # seconds that a file has not changed before it is graded: an editor may save half-typed text
-_INTERVAL = 500  # ms between two looks at all files, for those that no event has told of
+_INTERVAL = 500  # ms between two scans of all files, for changes without an event
 
 
 class Service:
@@ -82,12 +82,12 @@ class Service:
         self._wishes: dict[str, Exercise] = {}
         self._run: _Run | None = None
         self._starting = False
-        self.texts = Texts(course)
+        self.changes = Changes(course)
         self._looking = threading.Lock()
         self._held: dict[str, Exercise] = {}  # changed, and not graded since
         self._drafts: dict[str, str] = {}  # file -> the text that an editor has saved by itself, as far as is known
         self._changed = 0.0  # when a change was last seen
-        self._on_saves = Claim(address(course.root, "saves"))  # of a watch and a panel, one grades what is saved
+        self._on_saves = ProcessLock(address(course.root, "saves"))  # of a watch and a panel, one grades what is saved
         self._when: dict[str, float] = {}  # of the outcomes that were told
         self._latest: dict[str, Outcome] = {}
         self._noted = self._files()
@@ -313,7 +313,7 @@ class Service:
     # --- watching ---
 
     def _watch(self) -> None:
-        """Look at the files after each event, and twice a second: a network drive tells of none."""
+        """Look at the files after each event, and twice a second: network drives send no events."""
         while not self._stop.is_set():
             folders = self._folders()
             for _ in self._events(folders):
@@ -351,7 +351,7 @@ class Service:
     def _look(self) -> None:
         # An editor that saves by rename leaves no file for a moment; one that truncates leaves an empty one.
         for _ in range(10):
-            if not self.texts.half_written() or self._stop.wait(0.02):
+            if not self.changes.half_written() or self._stop.wait(0.02):
                 break
         self._hold()
         if time.monotonic() - self._changed >= STILL:
@@ -383,7 +383,7 @@ class Service:
 
     def _hold(self) -> None:
         with self._looking:
-            touched = self.texts.touched()
+            touched = self.changes.touched()
             self._held |= {exercise.id: exercise for exercise in touched}
         if touched:
             self._changed = time.monotonic()

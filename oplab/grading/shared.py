@@ -29,14 +29,14 @@ from oplab.course.manifest import Course, preloads
 from oplab.errors import OplabError
 from oplab.grading import integrity, processes
 from oplab.grading.client import START_LIMIT, Server, is_alive
-from oplab.grading.keeper import Keeping
+from oplab.grading.evidence_server import KeepsEvidence
 
 _PATIENCE = 3.0  # seconds for a host to say that it has heard
 _MOST = 1 << 16  # bytes of a message
 
 
 def folder() -> Path | None:
-    """The folder for the sockets of this user's courses, which no other user can open; None where it cannot be had.
+    """The folder for the sockets of this user's courses, which no other user can open; None if it cannot be created.
 
     It is the same in every terminal and kernel, whatever TMPDIR is there, and its name is short: a socket's path has about 100 bytes.
     """
@@ -58,11 +58,11 @@ def address(root: Path, ending: str = "sock") -> Path | None:
     return where / f"{name}.{ending}" if where is not None else None
 
 
-class Claim:
-    """Something that one process of this user's has for a course at a time, until it ends.
+class ProcessLock:
+    """A lock that one process of this user holds for a course at a time, at most until it ends.
 
     Args:
-        path: the file whose lock stands for it; None is never had.
+        path: the file that is locked; with None the lock is never taken.
     """
 
     def __init__(self, path: Path | None):
@@ -115,7 +115,7 @@ class SharedServer(Server):
         env = {"OPLAB_ROOT": root, "OPLAB_TRACK": "exercises"}
         super().__init__(preloads(course.exercises) if host else preload, env=env)
         self._address = address(course.root)
-        self._claim = Claim(address(course.root, "host")) if host else None
+        self._host_lock = ProcessLock(address(course.root, "host")) if host else None
         self._listening: socket.socket | None = None
         self._of_host = 0  # the process id of the host's fork server
 
@@ -138,8 +138,8 @@ class SharedServer(Server):
                 with contextlib.suppress(OSError):
                     self._address.unlink(missing_ok=True)
                 self._listening = None
-            if self._claim is not None:
-                self._claim.release()
+            if self._host_lock is not None:
+                self._host_lock.release()
 
     def _start(self) -> None:
         """Have a running server, its own or the host's; of the host's, an idle supervisor."""
@@ -187,17 +187,17 @@ class SharedServer(Server):
     def _listen(self) -> bool:
         if self._listening is not None:
             return True
-        if self._claim is None or self._address is None or not self._claim.take():
+        if self._host_lock is None or self._address is None or not self._host_lock.take():
             return False
         listening = socket.socket(socket.AF_UNIX)
         try:
-            self._address.unlink(missing_ok=True)  # of a host that was killed: the claim is free
+            self._address.unlink(missing_ok=True)  # of a host that was killed: its lock is free
             listening.bind(str(self._address))
             os.chmod(self._address, 0o600)
             listening.listen(16)
         except OSError:
             listening.close()
-            self._claim.release()
+            self._host_lock.release()
             return False
         self._listening = listening
         threading.Thread(target=self._serve, args=(listening,), name="oplab-host", daemon=True).start()
@@ -248,7 +248,7 @@ class SharedServer(Server):
                 conn = self._new_connection()
                 if conn is not None and self._process is not None:
                     return conn, self._process.pid
-        raise OplabError("The grading server is killed again and again.")
+        raise OplabError("The grading server was killed repeatedly.")
 
     def _has_ended(self, pid: Any) -> bool:
         process = self._process
@@ -258,7 +258,7 @@ class SharedServer(Server):
         return _digest(self._package) if self._package is not None else _digest(integrity.digests())
 
 
-class SharedKeeper(Keeping, SharedServer):
+class SharedEvidenceServer(KeepsEvidence, SharedServer):
     """A :class:`SharedServer` that keeps the evidence of rejected answers, for pictures of the models."""
 
 

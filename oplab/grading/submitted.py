@@ -13,7 +13,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class NotReadable(Exception):
-    """A submitted file that is none: a link, a folder, a pipe, a device, or much too large. The message says which."""
+    """A submitted file that is not a regular file: a link, a folder, a pipe, a device, or much too large. The message says which."""
 
 
 def read(folder: Path, name: str) -> str:

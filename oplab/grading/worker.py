@@ -56,7 +56,7 @@ def collect(job: Job, pipe: _ReportPipe) -> Report:
         pipe: receives the phases.
 
     Returns:
-        a report with the outcome ``collected`` and the seals of the evidence. What the learner's code or the check raises goes on to
+        a report with the outcome ``collected`` and the digests of the evidence. What the learner's code or the check raises goes on to
         the caller.
     """
     pipe.phase("importing")
@@ -68,8 +68,8 @@ def collect(job: Job, pipe: _ReportPipe) -> Report:
     policy.enforce(job.id, job.not_allowed, job.file)
     helper = Collect(module, job.file, job.library, rng_for(job.seed, job.id), job.scratch, job.evidence)
     half(helper)
-    # The seals go through the pipe, which no other exercise's worker has: such a worker could write to files.
-    return Report("collected", seals=helper.finish())
+    # The digests go through the pipe, which no other exercise's worker has: such a worker could write to files.
+    return Report("collected", digests=helper.finish())
 
 
 def judge(job: Job) -> Report:
@@ -81,7 +81,7 @@ def judge(job: Job) -> Report:
     """
     half = getattr(import_checks(job), f"judge_{job.name}")
     try:
-        verdict = Judge(job.evidence, rng_for(job.seed, job.id), job.seals)
+        verdict = Judge(job.evidence, rng_for(job.seed, job.id), job.digests)
         with contextlib.redirect_stdout(sys.stderr):
             try:
                 half(verdict)

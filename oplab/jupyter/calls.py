@@ -32,7 +32,7 @@ def check(home: Home, ids: Any) -> dict[str, Any]:
     course, service = home.course(), home.service()
     named = [part for id in ids for part in id.replace(",", " ").split()]
     if not (course.root / "exercises").is_dir():
-        raise Refused(409, f"The folder {course.root / 'exercises'} is missing.", "Get it back from the repository.")
+        raise Refused(409, f"The folder {course.root / 'exercises'} is missing.", "Restore it from the repository.")
     try:
         exercises = course.select(named)
     except OplabError as error:
@@ -75,7 +75,7 @@ def outcome(home: Home, id: Any) -> dict[str, Any]:
     exercise = _named(course.exercise, id)
     entry = home.last(exercise.id)
     if entry is None:
-        raise Refused(404, f"{exercise.id} was never checked.", f"Check it: oplab check {exercise.id}")
+        raise Refused(404, f"{exercise.id} has not been checked yet.", f"Check it: oplab check {exercise.id}")
     return outcome_state(course, home.where(course), entry)
 
 

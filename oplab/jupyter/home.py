@@ -16,7 +16,7 @@ from oplab.files import file_state
 if TYPE_CHECKING:
     from oplab.course.manifest import Course
     from oplab.grading.service import Service
-    from oplab.grading.shared import SharedKeeper
+    from oplab.grading.shared import SharedEvidenceServer
 
 _INTERVAL = 0.5  # seconds between two looks for a course, while there is none
 
@@ -61,7 +61,7 @@ class Home:
         self._closed = threading.Event()
         self._course: Course | None = None
         self._service: Service | None = None
-        self._server: SharedKeeper | None = None
+        self._server: SharedEvidenceServer | None = None
         self._read: tuple[Path, Any] | None = None  # the manifest that was read last, and its state
         self._problem = ""  # with the manifest
         self._fault = ""  # of the last grading
@@ -157,7 +157,7 @@ class Home:
             self._service.draft(file, text)
 
     def last(self, id: str) -> dict[str, Any] | None:
-        """What the last check of an exercise said, as :mod:`oplab.grading.last` has it; None if it was never checked."""
+        """What the last check of an exercise said, as :mod:`oplab.grading.last` has it; None if it has not been checked yet."""
         from oplab.grading import last
 
         saved = last.load(self.course().root / "build", id)
@@ -205,14 +205,14 @@ class Home:
 
     def _use(self, course: Course) -> None:
         from oplab.grading.service import Service
-        from oplab.grading.shared import SharedKeeper
+        from oplab.grading.shared import SharedEvidenceServer
         from oplab.reports.graphs import with_graphs
 
         _name_for_children(course.root)
         if self._service is not None:
             self._service.stop()
         if self._server is None:
-            self._server = SharedKeeper(course, host=True)
+            self._server = SharedEvidenceServer(course, host=True)
         self._course = course
         self._service = Service(course, self._server, self._hear, saves=self.check_on_save, at_once=2, draw=with_graphs)
         if self._open:

@@ -94,7 +94,7 @@ class Pages:
                     # Not by this task: it would keep a Ctrl-C that comes meanwhile, and Python would print its traceback.
                     asyncio.get_running_loop().call_soon(self._send, text)
         except Exception:  # a barrier: the next change tries again
-            self._log.exception("oplab: the state could not be made")
+            self._log.exception("oplab: the state could not be computed")
         finally:
             self._sending = False
 
@@ -190,7 +190,7 @@ class CallHandler(APIHandler):
         else:
             message, fix = (
                 f"Something went wrong in the course's extension: {error}.",
-                "The log of JupyterLab has more.",
+                "See JupyterLab's log.",
             )
         self._refuse(status_code, message, fix)
 

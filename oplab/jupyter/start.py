@@ -84,7 +84,7 @@ def own_folder(root: Path) -> Path:
             return folder
     except OSError:
         pass
-    print(f"{folder} cannot be written: what you open now is not open the next time.", file=sys.stderr)
+    print(f"{folder} cannot be written, so JupyterLab will not restore this session.", file=sys.stderr)
     folder = Path(tempfile.mkdtemp(prefix="oplab-jupyter-"))
     (folder / "workspaces").mkdir()
     return folder
@@ -95,7 +95,7 @@ def arguments(root: Path, own: Path, uid: int, page: str, more: list[str]) -> li
     chosen = [
         f"--ServerApp.root_dir={root}",
         f"--LabApp.default_url={page}",
-        "--ServerApp.contents_manager_class=oplab.jupyter.listing.CourseFiles",
+        "--ServerApp.contents_manager_class=oplab.jupyter.contents.CourseFiles",
         # no tabs of another project
         f"--LabApp.workspaces_dir={own / 'workspaces'}",
         # the course's notebooks are signed there (oplab.jupyter.settings)
@@ -129,7 +129,7 @@ def run(root: Path, given: list[str]) -> int:
     named = [argument.removeprefix(CHAPTER) for argument in given if argument.startswith(CHAPTER)]
     more = [argument for argument in given if not argument.startswith(CHAPTER)]
     if os.getuid() == 0:
-        print("You are root: JupyterLab runs with --allow-root.")
+        print("Running as root, so JupyterLab starts with --allow-root.")
     copy_lessons(course)
     own = own_folder(root)
     follow_copies(course, own / "workspaces")
@@ -137,7 +137,7 @@ def run(root: Path, given: list[str]) -> int:
     os.chdir(root)
     # the kernel of this environment, also where the user's home has one of the same name
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
-    from oplab.jupyter.listing import serve
+    from oplab.jupyter.contents import serve
 
     serve(arguments(root, own, os.getuid(), page, more), last_lines)
     return 0

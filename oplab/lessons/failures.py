@@ -48,6 +48,6 @@ def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: s
         for fact in takewhile(_NUMBERS.fullmatch, below):
             print(wrapped(fact.strip(), "    "))
     except Exception as error:
-        raise AssertionError(f"{names} was expected; {type(error).__name__} came: {error}") from error
+        raise AssertionError(f"{names} was expected, but {type(error).__name__} was raised: {error}") from error
     else:
         raise AssertionError(f"{names} was expected; nothing was raised.")

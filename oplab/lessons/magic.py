@@ -33,12 +33,12 @@ HELP = """Write an exercise in a cell: ``%%exercise asinh`` in its chapter's not
 The cell is written to the exercise's file in ``exercises/``, then graded. The file is your answer: ``lab.exercises`` reads it, and
 the cell itself is not run.
 
-- The function takes the place of the one in the file, with its decorators.
+- The function replaces the one in the file, with its decorators.
 - The cell's imports, other functions and classes, and assignments to names are helpers. A helper that the file has is replaced,
   a new one is put before the function. An import that the file has is left as it is.
 - Everything else in the file stays as it is. Comments outside of a function or class are not written.
-- What has no place in the file is refused, for example a call or a loop. Write it in another cell.
-- The file as it was is kept in ``build/backup/``.
+- Anything else is rejected, for example a top-level call or loop. Write it in another cell.
+- The previous file is saved in ``build/backup/``.
 
 C++ exercises are written in their own file.
 """
@@ -80,18 +80,18 @@ class Writer:
         if "\r\n" in text:
             new = new.replace("\n", "\r\n")
         if new == text:
-            return difference_card(f"{name} holds this already.")
+            return difference_card(f"{name} already contains this.")
         try:
             backup = answers.backup_of(course, path, exercise.file)
         except OSError as error:
             raise OplabError(
-                f"The file as it is cannot be kept in build/backup/: {error.strerror}.",
+                f"The current file cannot be saved in build/backup/: {error.strerror}.",
                 "Make the course's folder writable.",
             ) from None
         writing.write(path, data, new, name)
         self._left[exercise.id] = stubs.function_text(new, exercise.name)
         difference = difflib.unified_diff(text.splitlines(), new.splitlines(), "before", "now", lineterm="", n=2)
-        note = f"The file as it was is kept as {backup.relative_to(course.root)}."
+        note = f"The previous file is saved in {backup.relative_to(course.root)}."
         return difference_card(f"What changed in {name}", list(difference), [note])
 
     def _not_changed(self, exercise: Exercise, text: str, name: str) -> None:
@@ -105,7 +105,7 @@ class Writer:
         if left != now and now is not None and f'todo("{exercise.id}")' not in now:
             raise OplabError(
                 f"{exercise.name} in {name} has changed since this notebook wrote it.",
-                "Run the cell again to replace it; the file as it is now is kept in build/backup/ then.",
+                "Run the cell again to replace it; the current file is then saved in build/backup/.",
             )
 
     def _exercise(self, line: str) -> Exercise:

@@ -135,8 +135,8 @@ def random_inputs(specs: list[InputSpec], seed: int, dims: Mapping[str, int] | N
             continue
         if spec.shape is None:
             raise OplabError(
-                f"No random values can be made for the input {spec.name} ({spec}): its shape is not stated.",
-                "Give the inputs: --inputs X.npz.",
+                f"Cannot generate the input {spec.name} ({spec}): its shape is not stated.",
+                "Pass the inputs: --inputs X.npz.",
             )
         shape = []
         for axis, side in enumerate(spec.shape):
@@ -144,8 +144,8 @@ def random_inputs(specs: list[InputSpec], seed: int, dims: Mapping[str, int] | N
             size = side if isinstance(side, int) else sizes.get(place, sizes.get(side))
             if size is None:
                 raise OplabError(
-                    f"No random values can be made for the input {spec.name} ({spec}): {side or place} is not known.",
-                    f"Say how long it is, --dims {side or place}=4, or give the inputs: --inputs X.npz.",
+                    f"Cannot generate the input {spec.name} ({spec}): the size of {side or place} is unknown.",
+                    f"Set its size, --dims {side or place}=4, or pass the inputs, --inputs X.npz.",
                 )
             shape.append(size)
         if math.prod(shape) > LARGEST:

@@ -61,7 +61,8 @@ def check_targets(targets: Mapping[str, Path]) -> None:
             raise OplabError(f"{path} cannot be written: it is a folder.", "Name a file.")
         if not path.parent.is_dir():
             raise OplabError(
-                f"{path} cannot be written: the folder {path.parent} does not exist.", "Make it, or name another file."
+                f"{path} cannot be written: the folder {path.parent} does not exist.",
+                "Create it, or name another file.",
             )
 
 

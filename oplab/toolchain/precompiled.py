@@ -2,7 +2,7 @@
 
 GCC looks for ``name.h.gch`` in each folder of its search path before it looks for ``name.h`` there, and uses it where nothing but
 comments comes before the ``#include``. So a folder of such files at the front of the path changes nothing but the time: a header that
-does not begin the file, or a neighbour of the same name, is read as ever.
+does not begin the file, or a neighbour of the same name, is read as usual.
 
 A precompiled header costs as much as three compilations and 60 to 120 MB. It is made when a header is asked for the second time; who
 knows that this will come can have it made before (:func:`prepare`).

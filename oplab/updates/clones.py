@@ -97,7 +97,7 @@ class Clone:
             path = self.root / self._git("rev-parse", "--git-path", name).strip()
             if path.exists():
                 raise OplabError(
-                    f"Git is in the middle of something else here: {path} exists.",
+                    f"Another git operation is in progress here: {path} exists.",
                     "Finish it (`git status` names it), or delete index.lock if no git command is running.",
                 )
         self._git(
@@ -121,7 +121,7 @@ class Clone:
             raise OplabError(
                 f"The branch {branch} has {ahead} commit{'s' * (ahead != 1)} that the course does not have, "
                 "so it cannot be moved forward.",
-                "Put them on top of the course's: git pull --rebase",
+                "Rebase them onto the course's branch: git pull --rebase",
             )
         return old, new if behind else old
 

@@ -122,7 +122,7 @@ def _expect_room(folder: Path) -> None:
         raise OplabError(*_why(error, folder)) from None
     if "course.toml" in inside:
         raise OplabError(
-            f"{folder} is a course already.", "`oplab lab` opens it, and `oplab update` brings it what is new."
+            f"{folder} is already a folder of the course.", "`oplab lab` opens it, and `oplab update` updates it."
         )
     if inside:
         listed = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")

@@ -120,9 +120,9 @@ def renew_lessons(root: Path) -> list[str]:
         course = manifest.load(root)
         copies.sync(course)
     except OplabError as error:
-        return [f"Your copies of the lessons are not renewed: {error.message} {error.fix}"]
+        return [f"Your copies of the lessons were not updated: {error.message} {error.fix}"]
     return [
-        f"work/{stem}.ipynb has your changes and stays; `oplab reset notebooks/{stem[:2]}` gets the new one."
+        f"work/{stem}.ipynb has your changes and is kept; `oplab reset notebooks/{stem[:2]}` restores the new one."
         for stem, state in copies.states(course).items()
         if state == "newer"
     ]
@@ -150,10 +150,10 @@ def _put(placing: Placing, report: Report, path: str, text: bytes, known: str | 
         return
     edited = now is not None and sha256(now).hexdigest() != known
     if not placing.put(path, now, text, keep=edited):
-        raise OplabError(f"{path} was saved while it was updated.", "Run `oplab update` again.")
+        raise OplabError(f"{path} was saved during the update.", "Run `oplab update` again.")
     (report.added if now is None and known is None else report.changed)[kind_of(path)] += 1
     if edited:
-        report.notes.append(f"{path} is replaced by the course's; yours is kept as {placing.backup}/{path}.")
+        report.notes.append(f"{path} is replaced by the course's; your version is saved in {placing.backup}/{path}.")
 
 
 def _remove(placing: Placing, report: Report, path: str, known: str) -> None:
@@ -164,4 +164,4 @@ def _remove(placing: Placing, report: Report, path: str, known: str) -> None:
     placing.remove(path, now, keep=edited)
     report.removed += 1
     if edited:
-        report.notes.append(f"The course no longer has {path}; yours is kept as {placing.backup}/{path}.")
+        report.notes.append(f"The course no longer has {path}; your version is saved in {placing.backup}/{path}.")

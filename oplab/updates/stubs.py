@@ -87,7 +87,7 @@ def update_stubs(
         )
         if not any(tries):
             raise OplabError(
-                f"{path} changes again and again while it is updated.",
+                f"{path} keeps changing during the update.",
                 "Close the program that saves it, and run `oplab update` again.",
             )
         done(path)
@@ -100,7 +100,7 @@ def update_stubs(
             report.removed += 1
         what = f"{path} is now {today[path]}" if path in today else f"The course no longer has {path}"
         if mine != base[path]:
-            report.notes.append(f"{what}; yours is kept as {placing.backup}/{path}.")
+            report.notes.append(f"{what}; your version is saved in {placing.backup}/{path}.")
 
 
 def _earlier(base: Mapping[str, bytes | None], new: Mapping[str, bytes], renamed: Mapping[str, str]) -> dict[str, str]:
@@ -136,7 +136,7 @@ def _update(
     if mine is None and old in base:
         if known != new:
             back = next(iter(_ids(new)), Path(path).name[:3])
-            report.notes.append(f"{path} stays deleted; `oplab reset {back}` brings it back.")
+            report.notes.append(f"{path} stays deleted; `oplab reset {back}` restores it.")
         return True
     if mine is None:
         report.added["stub"] += 1

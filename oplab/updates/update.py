@@ -43,7 +43,7 @@ def update(
 
     Args:
         root: the course's folder.
-        dry_run: say what would happen, and change no file.
+        dry_run: show what would happen; change no file.
         waiting: called with the id of a process that updates the folder now, before it is waited for.
         renaming: called with the new ids of exercises by old ones. It moves the progress, and may be called again with the same ids.
 
@@ -77,7 +77,7 @@ def update(
     except OSError as error:
         raise OplabError(
             f"The update stopped at {error.filename or root}: {error.strerror}.",
-            "Fix that, and run `oplab update` again: it goes on where it stopped. Nothing of yours is lost.",
+            "Fix that, and run `oplab update` again: it resumes where it left off. Your work is not lost.",
         ) from None
 
 
@@ -88,7 +88,9 @@ def problems(course: Course) -> list[str]:
         course: the course.
     """
     found = [_sentence(path) for path in _conflicts(course.root)]
-    return [*found, "An update has not ended. `oplab update` finishes it."] if (course.root / BEGUN).exists() else found
+    return (
+        [*found, "An update was interrupted. `oplab update` finishes it."] if (course.root / BEGUN).exists() else found
+    )
 
 
 def _conflicts(root: Path) -> list[str]:
@@ -104,8 +106,8 @@ def _conflicts(root: Path) -> list[str]:
 def _sentence(new: str) -> str:
     mine = new.removesuffix(NEW)
     return (
-        f"{mine} has your changes in lines that the course has changed, too. It is as you wrote it, and the new stub is {new}: "
-        f"take over what you need (diff -u {mine} {new}), then delete {new}."
+        f"{mine} has your changes in lines that the course has changed, too. Your file is unchanged, and the new stub is {new}: "
+        f"merge what you need (diff -u {mine} {new}), then delete {new}."
     )
 
 

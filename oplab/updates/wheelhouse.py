@@ -104,6 +104,6 @@ def _pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", *arguments, "--disable-pip-version-check", "--no-input"]
     if subprocess.run(command, env={**os.environ, "PIP_USER": "0"}).returncode:
         raise OplabError(
-            "pip could not fetch everything; its reason is above.",
-            "Run the same command again once that is solved: what has been downloaded is not downloaded again.",
+            "pip could not download all packages; the reason is above.",
+            "Fix that and run the same command again; it keeps what has been downloaded.",
         )

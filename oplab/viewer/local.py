@@ -16,7 +16,7 @@ from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from oplab.viewer import pages
+from oplab.viewer import resources
 from oplab.viewer.store import Store
 
 _lock = threading.Lock()
@@ -50,13 +50,13 @@ class LocalServer:
         self.views[name] = (title, html)
         return f"{self.origin}{self.base}view/{name}"
 
-    def respond(self, path: str, query: str) -> pages.Reply:
+    def respond(self, path: str, query: str) -> resources.Reply:
         """The answer to a request; status 404 without the token."""
         token, _, rest = path.lstrip("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
-            return pages.Reply(404, {"Content-Type": "text/plain"}, b"not found")
+            return resources.Reply(404, {"Content-Type": "text/plain"}, b"not found")
         if rest.startswith("oplab/viewer/"):
-            return pages.respond(self.store, rest.removeprefix("oplab/viewer/"), query)
+            return resources.respond(self.store, rest.removeprefix("oplab/viewer/"), query)
         if rest.startswith("view/") and rest[5:] in self.views:
             title, html = self.views[rest[5:]]
             body = (
@@ -65,10 +65,10 @@ class LocalServer:
                 "<style>body{margin:12px;font-family:system-ui,sans-serif}</style></head>"
                 f'<body data-base-url="{self.base}">{html}</body></html>'
             )
-            return pages.Reply(
+            return resources.Reply(
                 200, {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"}, body.encode()
             )
-        return pages.Reply(404, {"Content-Type": "text/plain"}, b"not found")
+        return resources.Reply(404, {"Content-Type": "text/plain"}, b"not found")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         owner: LocalServer = self.server.owner  # type: ignore[attr-defined]
         port = self.server.server_address[1]
         if self.headers.get("Host") not in (f"127.0.0.1:{port}", f"localhost:{port}"):  # a page that rebinds its name
-            reply = pages.Reply(403, {"Content-Type": "text/plain"}, b"forbidden")
+            reply = resources.Reply(403, {"Content-Type": "text/plain"}, b"forbidden")
         else:
             path, _, query = self.path.partition("?")
             reply = owner.respond(path, query)

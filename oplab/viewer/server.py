@@ -13,7 +13,7 @@ from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
-from oplab.viewer import pages
+from oplab.viewer import resources
 from oplab.viewer.store import Store
 
 _CHUNK = 1 << 20
@@ -32,7 +32,7 @@ class ViewerHandler(JupyterHandler):
     @authorized
     async def get(self, path: str) -> None:
         """Sends the page or file at ``path``, below ``oplab/viewer/``."""
-        reply = pages.respond(self.store, path, self.request.query)
+        reply = resources.respond(self.store, path, self.request.query)
         self.set_status(reply.status)
         for name, value in reply.headers.items():
             if name == "Content-Security-Policy":  # Jupyter's own rules, about who may frame it, stay
@@ -57,4 +57,4 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     store = Store(serverapp.runtime_dir)
     pattern = url_path_join(serverapp.web_app.settings["base_url"], "oplab", "viewer", "(.*)")
     serverapp.web_app.add_handlers(".*$", [(pattern, ViewerHandler, {"store": store})])
-    serverapp.log.info("oplab: graphs are shown by Netron %s under oplab/viewer/", pages.netron_version())
+    serverapp.log.info("oplab: graphs are shown by Netron %s under oplab/viewer/", resources.netron_version())

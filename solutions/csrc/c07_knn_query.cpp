@@ -16,7 +16,7 @@
 //   once. No access is out of bounds.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable, creates a tensor of
 //   another shape and dtype.
-// Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/torch_ops/knn_query.cpp.
+// Not allowed (contains the answer): csrc/common/knn*.h, csrc/torch_ops/knn_query.cpp.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>

@@ -7,7 +7,7 @@
 // The result is a new contiguous tensor of a's shape and dtype, even if it equals an input.
 // It is called many times: with different sizes, after errors, and from several threads at
 // once. No access is out of bounds.
-// Not allowed, because the answer is in it: csrc/torch_ops/my_add.cpp.
+// Not allowed (contains the answer): csrc/torch_ops/my_add.cpp.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>

@@ -21,7 +21,7 @@
 // - whatever ONNX Runtime refuses: what it says.
 // No exception may end the program: std::terminate calls abort, which says little.
 //
-// Not allowed, because the answer is in it: csrc/host/*.
+// Not allowed (contains the answer): csrc/host/*.
 #include <onnxruntime_cxx_api.h>
 
 #include <cstdint>
@@ -60,7 +60,7 @@ std::vector<float> read_floats(const std::string& file) {
 // The steps: environment, options with LIBRARY, session; names and shape; tensor; Run; OUTPUT.
 // Which of these objects has only the address of another one? Write functions as you like.
 
-// ANSWER c12.host: write main: run MODEL on INPUT, and turn every failure into a sentence
+// ANSWER c12.host: write main: run MODEL on INPUT, and turn every failure into an error message
 namespace {
 
 // Writes all of a file, or leaves what was there. Throws std::runtime_error, with its name.

@@ -14,7 +14,7 @@
 //
 // ONNX Runtime creates many kernels of one operator, and calls each of them from several
 // threads at once: store the attributes in the kernel, and nothing that a run computes. Free
-// what you allocate, and only read the inputs. Not allowed, because the answer is in it:
+// what you allocate, and only read the inputs. Not allowed (contains the answer):
 // csrc/ort_ops/my_add.*.
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 

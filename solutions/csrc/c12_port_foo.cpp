@@ -36,7 +36,7 @@
 //     float attr1_;
 //     int64_t attr2_;
 //   };
-// Not allowed, because the answer is in it: csrc/ort_ops/foo.cpp.
+// Not allowed (contains the answer): csrc/ort_ops/foo.cpp.
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
 #include <cmath>

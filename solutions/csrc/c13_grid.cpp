@@ -18,7 +18,7 @@
 // ONNX Runtime creates many kernels of one operator, and calls each of them from several
 // threads at once: attributes belong to the kernel, the values that a run computes belong to
 // the run. Free what you allocate, and only read the inputs.
-// Not allowed, because the answer is in it: csrc/common/voxels.h, csrc/ort_ops/grid.cpp.
+// Not allowed (contains the answer): csrc/common/voxels.h, csrc/ort_ops/grid.cpp.
 #include <onnxruntime_cxx_api.h>
 
 #include <algorithm>

@@ -24,7 +24,7 @@
 // ONNX Runtime creates many kernels of one operator, and calls each of them from several
 // threads at once: attributes belong to the kernel, the values that a run computes belong to
 // the run. Free what you allocate, and only read the inputs.
-// Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_*.
+// Not allowed (contains the answer): csrc/common/knn*.h, csrc/ort_ops/knn_*.
 #include "oplab_kernel.h"
 
 #include <algorithm>

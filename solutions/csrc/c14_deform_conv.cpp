@@ -13,13 +13,13 @@
 // A correct answer passes at any speed. The full score requires 0.6 times the speed of ONNX
 // Runtime's own DeformConv on one thread, and an `oplab::parallel_for` that splits a large
 // input into more than one piece.
-// Not allowed, because the answer is in it: csrc/ort_ops/deform_conv2d.cpp.
+// Not allowed (contains the answer): csrc/ort_ops/deform_conv2d.cpp.
 #include "oplab_kernel.h"
 
 #include <cmath>
 #include <limits>
 
-#include "matrix_tile.h"  // Product and run_vectorised, for the blocked rung
+#include "matrix_tile.h"  // Product and run_vectorised, for the blocked step
 
 namespace {
 

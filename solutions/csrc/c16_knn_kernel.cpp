@@ -8,7 +8,7 @@
 // [n, 3], points that are NaN or infinite (the message contains the index of the first), and
 // offsets that are not of rank 1, decrease, or do not end at n. Clouds may be far from the
 // origin: compute distances from differences of coordinates.
-// Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_*.
+// Not allowed (contains the answer): csrc/common/knn*.h, csrc/ort_ops/knn_*.
 #include "oplab_kernel.h"
 
 #include <cmath>

@@ -12,7 +12,7 @@
 // for an x that is not of rank 4 or has no pixel, and for scales that are not four values, do
 // not begin with 1, 1, are not finite and positive, leave no pixel, or result in a side of a
 // million pixels or more.
-// Not allowed, because the answer is in it: csrc/common/resize.h,
+// Not allowed (contains the answer): csrc/common/resize.h,
 // csrc/ort_ops/dynamic_resize.cpp.
 #include "oplab_kernel.h"
 

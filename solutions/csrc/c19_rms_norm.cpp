@@ -15,7 +15,7 @@
 // ONNX Runtime creates many kernels of one operator, and calls each of them from several
 // threads at once: attributes belong to the kernel, the values that a run computes belong to
 // the run. Free what you allocate, and only read the inputs.
-// Not allowed, because the answer is in it: csrc/ort_ops/rms_norm.cpp.
+// Not allowed (contains the answer): csrc/ort_ops/rms_norm.cpp.
 #include "oplab_kernel.h"
 
 #include <cmath>

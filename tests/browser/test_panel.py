@@ -233,7 +233,7 @@ def test_a_graph_in_a_cell_comes_alive(course, new_page):
 def test_the_keyboard_alone(course, lab):
     lab.keyboard.press("Control+Shift+O")
     lab.wait_for_function("() => document.activeElement.closest('.oplab-Panel')")
-    press_until(lab, r"^Check when I save", "Shift+Tab")
+    press_until(lab, r"^Check on save", "Shift+Tab")
     lab.keyboard.press("Space")
     lab.wait_for_function("() => !document.activeElement.checked")
     lab.keyboard.press("Space")

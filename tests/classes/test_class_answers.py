@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oplab.classes.answers import Answers, Unreadable
+from oplab.classes.extraction import Answers, Unreadable
 from oplab.classes.versions import grader_version
 from oplab.course.manifest import load
 from tests.support import ROOT

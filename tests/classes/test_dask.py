@@ -109,7 +109,7 @@ class TestOnTwoWorkers:
         assert [outcome.status for outcome in verdicts.values()] == ["passed"] * 9
         assert count(pair, tasks)[1] == 4
         assert len(engine.said) == len(set(engine.said)) == 4
-        assert all("was lost; what it graded is graded again" in line for line in engine.said)
+        assert all("was lost; its answer is graded again" in line for line in engine.said)
 
     def test_an_exception_is_tried_again_and_then_a_sentence(self, pair, grading):
         tasks = make_tasks("raise")

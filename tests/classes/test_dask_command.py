@@ -70,7 +70,7 @@ class Command:
     def interrupt(self) -> None:
         """Press Ctrl-C, and wait until it is seen."""
         os.killpg(self.process.pid, signal.SIGINT)
-        wait(lambda: "Ctrl-C: what runs now" in self.printed.read_text())
+        wait(lambda: "Ctrl-C: finishing the running answers" in self.printed.read_text())
 
     def end(self, code: int, family: list[int] = ()) -> str:
         """Wait for its end, and that of its processes. What it printed."""
@@ -104,8 +104,8 @@ def test_whatever_is_killed_the_grades_are_the_same(place):
     first.interrupt()
     let(place, len(LEARNERS))
     printed = first.end(130, family)
-    assert printed.count("was lost; what it graded is graded again") == 1
-    assert "Run the same command again to go on" in printed
+    assert printed.count("was lost; its answer is graded again") == 1
+    assert "Run the same command again to resume" in printed
     kept = len(list(first.grades.glob("verdicts/??/*.json")))
     assert 4 <= kept <= 6  # with what the two workers had begun
 

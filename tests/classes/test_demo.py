@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from oplab.classes import demo, display, roster, runner
-from oplab.classes.answers import Answers
+from oplab.classes.extraction import Answers
 from oplab.classes.records import Learner, Submission
 from oplab.classes.submissions import scan
 from oplab.cli.main import app
@@ -125,7 +125,7 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch):
         "1 learners, 1 submissions. Of the different answers 3 were graded before, 0 need no run, and 23 are graded now.",
         "0 of 23 answers",
         "1 of 23 answers",  # what the engine took to start says nothing about the rest
-        "Ctrl-C: what runs now is finished and kept. Press it again to stop at once; nothing that is graded is lost.",
+        "Ctrl-C: finishing the running answers. Press it again to stop at once; graded answers are kept.",
         "3 of 23 answers · about 3 min left",
         "23 of 23 answers",
     ]

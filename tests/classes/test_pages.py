@@ -15,8 +15,8 @@ import pytest
 
 from oplab.classes import overview as overviews
 from oplab.classes import publish
-from oplab.classes.answers import Answers
 from oplab.classes.counting import count
+from oplab.classes.extraction import Answers
 from oplab.classes.overview import mistake, overview
 from oplab.classes.records import Learner
 from oplab.classes.rules import Manual, Rules, rules_of
@@ -186,7 +186,7 @@ def test_what_a_learner_gets(small, course):
         "bob"
     )
     assert "0 of 12 points count. 1 submission came too late." in text("cem")
-    assert "Not graded yet, so that their points are open: c04.asinh." in text("dan")
+    assert "Not graded yet; their points are open: c04.asinh." in text("dan")
 
 
 def test_feedback_has_the_names_that_a_platform_takes_back(small, course):
@@ -303,5 +303,5 @@ def test_a_grade_book_that_was_changed(small, course):
         if not text:
             assert publish.totals(small.folder) == {}
         else:
-            with pytest.raises(publish.OplabError, match="is not as it was written"):
+            with pytest.raises(publish.OplabError, match="was changed after it was written"):
                 written(small, course)

@@ -151,7 +151,7 @@ def test_a_process_that_grades_refuses_a_changed_course(tmp_path, monkeypatch):
     watch = versions.watch(course)
     version = versions.grader_version(course, course.exercise("c01.passes"))
     monkeypatch.setattr(child, "_verdict", lambda *_: (course.root / "course.toml").touch())
-    for grader, says in (("another", "not those that the run began with"), (version, "changed while it ran")):
+    for grader, says in (("another", "have changed since the run started"), (version, "changed while it ran")):
         task = {"exercise": "c01.passes", "versions": {"grader": grader}}
         assert says in child._answered(course, task, tmp_path, None, watch)["error"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from oplab.classes import archives
-from oplab.classes.answers import Unreadable
+from oplab.classes.extraction import Unreadable
 from oplab.classes.records import Learner
 from oplab.classes.submissions import scan, time_in
 from oplab.errors import OplabError

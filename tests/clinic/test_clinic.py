@@ -49,7 +49,7 @@ def test_another_answer_names_the_page_and_the_lesson():
     for words in ("onnxruntime#23566 no longer happens with torch ", "docs/clinic.md", CHEAP.case, CHEAP.lesson):
         assert words in fixed
     failed = clinic.Answer(happens=True, failure="AssertionError").differs(CHEAP)
-    assert "the way around no longer works: AssertionError" in failed
+    assert "the workaround no longer works: AssertionError" in failed
 
 
 class TestPage:
@@ -90,7 +90,7 @@ class TestCommand:
         done = self.run("onnxruntime#23566")
         assert done.exit_code == 0, done.output
         assert CHEAP.text in done.stdout
-        assert "happens, the way around works" in done.stdout
+        assert "happens, the workaround works" in done.stdout
 
     def test_bad_input(self):
         for words, sentence in (

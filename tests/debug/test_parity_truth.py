@@ -151,7 +151,7 @@ class TestSizes:
         made = random_inputs(specs, 0, dimensions(["x.0=2", "x.1=5,n=4"]))
         assert made["x"].shape == (2, 5, 4, 3)
         for words, sentence in (
-            (["n=4", "x.0=2"], "x.1 is not known"),
+            (["n=4", "x.0=2"], "x.1 is unknown"),
             (["?=4"], r"no dimension \?.\nThose without a size are: n, x.0, x.1, x.2."),
             (["x.3=4"], "no dimension x.3"),
             (["n=99999,x.0=99999,x.1=1"], "too large"),

@@ -85,7 +85,7 @@ BROKEN = {
         edit(LESSON, "# ## Exercises", "# ## Deeper: Limits"),
         f"{S[1:]}: the deeper section 'Limits' is not in course.toml.",
     ),
-    "no pairs": (table("odd", 'edits = [["2 * x"]]'), "odd: edits has to be a list of pairs of texts"),
+    "no pairs": (table("odd", 'edits = [["2 * x"]]'), "odd: edits has to be a list of pairs of strings"),
     "an edit without a change": (
         table("odd", 'find = "2 * x"\nwith = "2 * x"'),
         "odd: the edit of '2 * x' changes nothing.",

@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written_still_grades(course, oplab):
     (course / "build").write_text("")
     done = oplab("check", "c01.passes")
     assert done.returncode == 0
-    assert "Progress is not remembered" in done.stderr
+    assert "Progress is not saved" in done.stderr
 
 
 def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
@@ -189,7 +189,7 @@ def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
 
 def test_hints_come_one_by_one_and_all_after_a_pass(oplab):
     first, second, third, fourth = (oplab("hint", "c01.passes").stdout for _ in range(4))
-    assert first == "Hint 1 of 2: Multiply.  (again for the next one)\n"
+    assert first == "Hint 1 of 2: Multiply.  (run again for the next hint)\n"
     stuck = "Still stuck? `oplab diff c01.passes --show` shows the reference; the exercise then counts half.\n"
     assert second == f"Hint 2 of 2: By two.\n{stuck}"
     assert third == fourth == f"Hint 1 of 2: Multiply.\nHint 2 of 2: By two.\nThese are all the hints.\n{stuck}"
@@ -251,7 +251,7 @@ def test_next_offers_the_core_first_and_then_what_is_deeper(course, oplab):
     manifest.write_text("[[chapter.exercise]]\n".join([first, passes, deeper + fails]))
     assert "Next: c01.fails" in oplab("check", "c01.passes").stdout
     done = oplab("next").stdout
-    assert done.startswith("The core path is finished. What is deeper:\nc01.fails: ")
+    assert done.startswith("The core path is finished. Optional exercises:\nc01.fails: ")
     listed = oplab("list").stdout
     assert "deeper" in listed and "repair" in listed and "The core path takes about" in listed
 

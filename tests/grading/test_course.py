@@ -83,7 +83,7 @@ def test_the_path_is_the_core_then_what_is_deeper_then_the_appendices(tmp_path):
         ("points = 2", "points = 0", "line 13: points = 0 has to be a whole number from 1 to 100"),
         ("points = 2", 'points = "2"', "line 13: points = '2' is not what belongs there"),
         ("difficulty = 1\nminutes = 5\nhints = [", "difficulty = 9\nminutes = 5\nhints = [", "line 14: difficulty = 9"),
-        ('hints = ["a", "b"]', "hints = []", "line 16: hints has to be a list of texts"),
+        ('hints = ["a", "b"]', "hints = []", "line 16: hints has to be a list of strings"),
         ("memory_mb = 100", "memory_mb = -1", "line 17: memory_mb = -1 has to be a number above 0"),
         ("wall = 5.0", "wal = 5.0", "line 3: limits has no key 'wal'"),
         (

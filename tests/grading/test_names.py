@@ -80,7 +80,7 @@ def test_commands_take_a_name(course, oplab):
     assert "c01.fails  failed" in oplab("check", "fails").stdout
     assert "Hint 1 of" in oplab("hint", "fails").stdout
     assert "c01.fails has not passed yet" in oplab("diff", "fails").stderr
-    assert "c01.fails is the stub again." in oplab("reset", "fails").stdout
+    assert "c01.fails reset to the stub." in oplab("reset", "fails").stdout
     assert 'raise todo("c01.fails")' in (course / "exercises" / "c01_cases.py").read_text()
 
 

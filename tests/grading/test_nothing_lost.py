@@ -138,7 +138,7 @@ def test_progress_on_a_full_disk(tmp_path):
     def record() -> None:
         told = []
         progress.record(tmp_path, FAILED, told.append)
-        assert told == ["Progress is not remembered: File too large."]
+        assert told == ["Progress is not saved: File too large."]
 
     on_a_full_disk(10, record)
     assert (tmp_path / "progress.json").read_text() == before
@@ -151,7 +151,7 @@ def test_a_check_on_a_full_disk(course):
     ended = subprocess.run([sys.executable, "-c", limit, *line], env=env, capture_output=True, text=True)
     assert "Traceback" not in ended.stdout + ended.stderr, ended
     assert "cannot write to its temporary folder: File too large" in ended.stdout
-    assert "Progress is not remembered: File too large" in ended.stdout + ended.stderr
+    assert "Progress is not saved: File too large" in ended.stdout + ended.stderr
 
 
 def test_notebooks(tmp_path, monkeypatch):

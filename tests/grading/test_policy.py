@@ -1,4 +1,4 @@
-"""``not_allowed`` in course.toml: what has an exercise's answer in it is refused, and what another exercise needs is not."""
+"""``not_allowed`` in course.toml: what contains an exercise's answer is refused, and what another exercise needs is not."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ ANSWER = Answer(signal="SIGSEGV", killed="wall", phase="running", report=REPORT,
     "message",
     [
         JOB,
-        dataclasses.replace(JOB, half="judge", library=Path("a.so"), seals={"f1.bin": "12"}),
+        dataclasses.replace(JOB, half="judge", library=Path("a.so"), digests={"f1.bin": "12"}),
         REPORT,
         ANSWER,
         Answer(lost=True),
@@ -74,7 +74,7 @@ def _edited(message, path, value):
         (JOB, "limits.stack", 1, "Job: limits.stack is unknown"),
         (JOB, "isolation.read", ["/", 1], "Job: isolation.read[1] is of type int"),
         (REPORT, "share", {"part": 1.0}, "Report: share.reason is missing"),
-        (dataclasses.replace(REPORT, seals={"a": "b"}), "seals.a", 1, "Report: seals.a is of type int"),
+        (dataclasses.replace(REPORT, digests={"a": "b"}), "digests.a", 1, "Report: digests.a is of type int"),
         (ANSWER, "points", 100, "Answer: points is unknown"),
     ],
 )
@@ -126,8 +126,8 @@ def test_what_utf8_cannot_encode_is_replaced():
         {"message": "x" * (protocol.MAX_TEXT + 1)},
         {"checks": (Check("runs", False, "x" * (protocol.MAX_TEXT + 1)),)},
         {"checks": (Check("runs", True),) * (protocol.MAX_ENTRIES + 1)},
-        {"seals": {str(number): "" for number in range(protocol.MAX_ENTRIES + 1)}},
-        {"seals": {"f0.bin": "x" * (protocol.MAX_TEXT + 1)}},
+        {"digests": {str(number): "" for number in range(protocol.MAX_ENTRIES + 1)}},
+        {"digests": {"f0.bin": "x" * (protocol.MAX_TEXT + 1)}},
         {"share": Share(1.0, "x" * (protocol.MAX_TEXT + 1))},
     ],
 )

@@ -246,7 +246,7 @@ def test_a_model_that_cannot_be_drawn_costs_only_its_picture(tmp_path):
 
 
 def test_links_in_the_evidence_are_not_followed(tmp_path):
-    from oplab.grading.keeper import keep
+    from oplab.grading.evidence_server import copy_evidence
 
     secret = tmp_path / "secret"
     secret.write_text("secret")
@@ -256,11 +256,11 @@ def test_links_in_the_evidence_are_not_followed(tmp_path):
     (evidence / "f0.bin").symlink_to(secret)
     (evidence / "f1.bin").write_text("mine")
     for _ in range(2):  # an exercise may be graded twice
-        keep(evidence, tmp_path / "kept")
+        copy_evidence(evidence, tmp_path / "kept")
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["evidence.json", "f1.bin"]
     (evidence / "evidence.json").unlink()
     (evidence / "evidence.json").symlink_to(secret)
-    keep(evidence, tmp_path / "other")
+    copy_evidence(evidence, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 

@@ -13,11 +13,11 @@ import pytest
 from oplab.course.manifest import load
 from oplab.errors import OplabError
 from oplab.grading import last, progress
+from oplab.grading.changes import Changes
 from oplab.grading.client import Server
 from oplab.grading.results import Graph
 from oplab.grading.service import Service
-from oplab.grading.shared import SharedKeeper
-from oplab.grading.texts import Texts
+from oplab.grading.shared import SharedEvidenceServer
 from oplab.toolchain import precompiled
 from tests.support.fixture_course import command, copy_course
 
@@ -59,7 +59,7 @@ class Told:
 def warm(tmp_path_factory):
     """A course and a warm server for it."""
     course = load(copy_course(tmp_path_factory.mktemp("service") / "course"))
-    with SharedKeeper(course) as server:
+    with SharedEvidenceServer(course) as server:
         yield course, server
 
 
@@ -178,13 +178,13 @@ def test_a_server_that_does_not_start_is_told_once_for_each_wish(warm, told):
 
 def test_texts_tell_which_exercises_a_change_touches(course):
     plan = load(course)
-    texts, file = Texts(plan), course / "exercises" / "c01_cases.py"
+    changes, file = Changes(plan), course / "exercises" / "c01_cases.py"
     text = file.read_text()
     inside = {one.id for one in plan.exercises if one.file == "c01_cases.py"}
 
     def touched(new):
         file.write_text(new)
-        return {one.id for one in texts.touched()}
+        return {one.id for one in changes.touched()}
 
     assert touched(text) == set()
     assert touched(text.replace("return 3 * x", "return 4 * x")) == {"c01.fails"}
@@ -199,12 +199,12 @@ def test_texts_tell_which_exercises_a_change_touches(course):
     assert touched(text) == inside
     assert touched(text + "\n\n\n") == set(), "blank lines at the end"
     (course / "exercises" / "csrc" / "c01_broken.cpp").write_text("//")
-    assert {one.id for one in texts.touched()} == {"c01.broken"}
-    assert not texts.half_written()
+    assert {one.id for one in changes.touched()} == {"c01.broken"}
+    assert not changes.half_written()
     file.write_text("")
-    assert texts.half_written()
+    assert changes.half_written()
     file.unlink()
-    assert texts.half_written()
+    assert changes.half_written()
 
 
 def test_after_an_answer_in_cpp_its_header_is_precompiled(told, warm, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ import pytest
 from oplab.course.manifest import load
 from oplab.grading import processes, shared
 from oplab.grading.grader import grade
-from oplab.grading.shared import Claim, SharedKeeper, SharedServer, address
+from oplab.grading.shared import ProcessLock, SharedEvidenceServer, SharedServer, address
 from tests.support.dask_lab import command_of
 from tests.support.fixture_course import copy_course
 
@@ -116,13 +116,13 @@ def test_a_client_uses_the_hosts_server(common):
         assert len(fork_servers(host.pid)) == 1
         assert not fork_servers(os.getpid())
         assert client.warm
-    with SharedKeeper(small) as keeper:  # with a second client, which keeps evidence as well
-        assert check(small, keeper, "fails") == "failed"
-        assert (keeper.kept / "c01.fails" / "evidence.json").is_file()
+    with SharedEvidenceServer(small) as server:  # with a second client, which keeps evidence as well
+        assert check(small, server, "fails") == "failed"
+        assert (server.kept / "c01.fails" / "evidence.json").is_file()
         assert not fork_servers(os.getpid())
         write(small, "def fails(x):\n    return 2 * x\n")
-        assert check(small, keeper, "fails") == "passed"
-        assert not (keeper.kept / "c01.fails").exists(), "what was kept of the wrong answer stays"
+        assert check(small, server, "fails") == "passed"
+        assert not (server.kept / "c01.fails").exists(), "what was kept of the wrong answer stays"
 
 
 def test_only_its_user_can_open_the_socket(small, host):
@@ -310,15 +310,15 @@ def test_a_learners_code_gets_no_supervisor(common):
     assert outcome.status == "error" and '{"heard": false}' in outcome.message, outcome.message
 
 
-def test_a_claim_is_one_processs_at_a_time(tmp_path):
-    first, second = Claim(tmp_path / "claim"), Claim(tmp_path / "claim")
+def test_a_lock_is_held_by_one_process_at_a_time(tmp_path):
+    first, second = ProcessLock(tmp_path / "lock"), ProcessLock(tmp_path / "lock")
     assert first.take() and first.take() and first.held
     assert not second.take() and not second.held
     first.release()
-    assert not (tmp_path / "claim").exists()
+    assert not (tmp_path / "lock").exists()
     assert second.take() and not first.take()
     second.release()
-    assert not Claim(None).take() and not Claim(tmp_path / "no" / "claim").take()
+    assert not ProcessLock(None).take() and not ProcessLock(tmp_path / "no" / "lock").take()
 
 
 def kill_family(pid):

@@ -21,7 +21,7 @@ from oplab.grading import outcomes, text
 from oplab.grading.protocol import Answer, Report, Share
 from oplab.grading.results import Check, Results
 
-SCALE = speed.Scale("the baseline", 0.1, 1.0, [(0.5, "rung 2"), (1.0, "rung 3")])
+SCALE = speed.Scale("the baseline", 0.1, 1.0, [(0.5, "step 2"), (1.0, "step 3")])
 PLAIN = Exercise("x", "01_cases", "goal", 10, 1, 5, ("a", "b"))
 FAST = dataclasses.replace(PLAIN, speed=True)
 RIGHT = Check("is right", True)
@@ -143,9 +143,9 @@ def test_seconds_that_cannot_be_are_worth_nothing(ours, tmp_path):
     ("ratio", "pieces", "part", "words"),
     [
         (5, 9, 1.0, []),
-        (5, 1, 0.8, ["rung 'parallel'"]),
-        (0.01, 9, 0.6, ["0.01 times the speed of the baseline", "rung 2"]),
-        (0, 0, 0.4, ["rung 2", "rung 'parallel'"]),
+        (5, 1, 0.8, ["step 'parallel'"]),
+        (0.01, 9, 0.6, ["0.01 times the speed of the baseline", "step 2"]),
+        (0, 0, 0.4, ["step 2", "step 'parallel'"]),
     ],
 )
 def test_shares(ratio, pieces, part, words, tmp_path):

@@ -202,7 +202,7 @@ BREAKAGES = (
     ),
     Breakage(
         "policy",
-        "a module that has the answer in it is not used",
+        "a module that contains the answer is not used",
         "grading/policy.py",
         "    if exercise.not_allowed:\n",
         "    if False:\n",
@@ -210,7 +210,7 @@ BREAKAGES = (
     ),
     Breakage(
         "policy",
-        "a header that has the answer in it is not included",
+        "a header that contains the answer is not included",
         "grading/policy.py",
         "        for file in read:\n",
         "        for file in ():\n",
@@ -235,7 +235,7 @@ BREAKAGES = (
     ),
     Breakage(
         "isolation",
-        "solutions/ is out of sight",
+        "solutions/ is hidden",
         "grading/isolation.py",
         "    roots, shown = _layout(course.resolve(), submission.resolve())\n",
         '    roots, shown = (), ("/",)\n',

@@ -163,7 +163,7 @@ def test_without_landlock_every_change_is_told_and_gives_no_point(bare):
 @pytest.mark.nightly
 def test_isolation_says_in_one_line_what_is_in_use(isolated):
     first = isolated[0].process.stdout.splitlines()[0]
-    assert first.startswith("Isolation: ") and "out of sight" in first
+    assert first.startswith("Isolation: ") and "solutions/ hidden" in first
 
 
 OUT_OF_REACH = [entry for entry in ATTACKS if entry.head["stopped by"] in {"grader", "files", "scopes", "isolation"}]
@@ -208,5 +208,5 @@ def test_a_machine_that_offers_nothing_says_so_and_goes_on(tmp_path):
     course = HostileCourse(tmp_path / "course", [])
     run = course.check("--isolate", first=nothing)
     first, *rest = run.process.stdout.splitlines()
-    assert first == "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+    assert first == "Isolation: this system offers neither bubblewrap nor Landlock; continuing with limits only."
     assert rest and {entry["status"] for entry in run.outcomes.values()} == {"passed"}

@@ -206,7 +206,7 @@ def judged(job: Job, source: Path, folder: Path, first: int, report: Path) -> No
             lines.write(f"{number} ")
             lines.flush()
             forge(source, folder, random.Random(f"{job.seed} {job.id} {number}"))
-            forgery = replace(job, evidence=folder, seals={})
+            forgery = replace(job, evidence=folder, digests={})
             try:
                 verdict = worker.judge(forgery)
             except BaseException as error:

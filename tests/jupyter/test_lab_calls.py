@@ -99,7 +99,7 @@ def test_outcomes_have_a_card_and_places(lab, graded):
     assert exercise_of(state, "c01.fails")["headline"] == wrong["message"].splitlines()[0]
     assert (exercise_of(state, "c01.passes")["status"], exercise_of(state, "c01.passes")["reached"]) == ("passed", 1)
     assert state["passed"] == 1 and state["points"] == 1
-    assert lab.refused(404, "outcome?id=c01.raises") == "c01.raises was never checked."
+    assert lab.refused(404, "outcome?id=c01.raises") == "c01.raises has not been checked yet."
     assert lab.refused(404, "outcome?id=c01.pases").startswith("There is no exercise c01.pases")
     assert lab.refused(400, "outcome") == "`id` is missing."
 
@@ -164,7 +164,7 @@ def test_a_reset_keeps_the_old_file_and_forgets_the_last_outcome(lab, graded, co
     assert status == 200 and answer["file"] == "exercises/csrc/c01_broken.cpp"
     assert (course / answer["backup"]).read_text() == mine
     assert "TODO c01.broken" in (course / answer["file"]).read_text()
-    assert lab.refused(404, "outcome?id=c01.broken") == "c01.broken was never checked."
+    assert lab.refused(404, "outcome?id=c01.broken") == "c01.broken has not been checked yet."
     shown = exercise_of(lab.call("state")[1], "c01.broken")
     assert (shown["status"], shown["headline"]) == ("todo", "")
     (course / "exercises" / "csrc" / "c01_broken.cpp").write_text(mine)

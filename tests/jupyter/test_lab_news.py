@@ -174,12 +174,12 @@ def test_progress_of_another_process_is_shown(lab, page):
 def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):
     (lab.root / CONFLICT).write_text("another stub")
     state = page.state(lambda state: state["problems"])
-    assert f"the new stub is {CONFLICT}: take over what you need" in state["problems"][0]
+    assert f"the new stub is {CONFLICT}: merge what you need" in state["problems"][0]
     (lab.root / CONFLICT).unlink()
     page.state(lambda state: not state["problems"])
     (lab.root / placing.BEGUN).touch()
     state = page.state(lambda state: state["problems"])
-    assert state["problems"] == ["An update has not ended. `oplab update` finishes it."]
+    assert state["problems"] == ["An update was interrupted. `oplab update` finishes it."]
     (lab.root / placing.BEGUN).unlink()
     page.state(lambda state: not state["problems"])
 

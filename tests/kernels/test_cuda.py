@@ -398,7 +398,7 @@ class TestMake:
         time.sleep(1)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors.strip()) == (130, "Interrupted. The same command goes on.")
+        assert (process.returncode, errors.strip()) == (130, "Interrupted. Run the same command again to resume.")
         assert [file.name for file in tmp_path.iterdir()] == ["lib"]
 
 

@@ -170,10 +170,10 @@ def test_a_cell_is_written_kept_shown_and_graded(root, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("What changed in exercises/c04_aten_symbolic.py\n--- before\n+++ now\n")
     assert '-    raise todo("c04.asinh")' in shown and "+    import torch" in shown
-    assert f"kept as {backup.relative_to(root)}." in shown
+    assert f"saved in {backup.relative_to(root)}." in shown
     assert notebook.graded == ["c04.asinh"]
     writer.run("c04.asinh", RIGHT)
-    assert capsys.readouterr().out == "exercises/c04_aten_symbolic.py holds this already.\n"
+    assert capsys.readouterr().out == "exercises/c04_aten_symbolic.py already contains this.\n"
     assert len(list((root / "build" / "backup").rglob("*.py"))) == 1
 
 

@@ -82,7 +82,7 @@ def test_no_mark_of_a_ladder_is_outside_of_its_axis_and_each_has_a_name():
     assert texts == ["this chapter's kernel", "another implementation", "the limit"]
 
 
-def test_a_roofline_shows_each_rung_and_both_limits():
+def test_a_roofline_shows_each_step_and_both_limits():
     runs = {name: np.array([value]) for name, value in (("naive", 1.0), ("fast", 0.01))}
     (axes,) = kernels.roofline(10, 100, {"add": (0.25, 1e9, runs), "matmul": (50, 1e9, runs)}).axes
     words = [text.get_text() for text in axes.texts]

@@ -140,7 +140,7 @@ class TestFile:
             (tmp_path / "gone.cpp",): "There is no C++ file",
             (project.source("torch"), "-o", project.source("torch")): "is the source itself",
             (project.source("torch"), "-o", tmp_path): "is a folder",
-            (project.folder, "-o", tmp_path / "x"): "are for one C++ file",
+            (project.folder, "-o", tmp_path / "x"): "apply to a single C++ file",
             (tmp_path,): "not the project of an operator",
         }.items():
             done = oplab("build", *words)

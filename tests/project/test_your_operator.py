@@ -1,7 +1,8 @@
 """docs/your_operator.md is true: its files and commands, in their order, in an empty folder, lead where the page says.
 
-The page is the test's input. A fence after a line ``**`path`**`` is a file. Each line of an ``sh`` fence is a command. A ``text``
-fence after it is what the commands print: each of its lines is a line of the output, in this order, and … is any text.
+The page is the test's input. A fence after a line ``**`path`**`` is a file or, as a ``diff``, changes a file.
+Each line of an ``sh`` fence is a command. A ``text`` fence after it is what the commands print: each of its lines is a line of
+the output, in this order, and … is any text.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Step:
     path: str | None
     text: str
     printed: str = ""
+    diff: bool = False
 
     def __str__(self) -> str:
         return f"{self.line:03d} {self.path or self.text.splitlines()[0]}"
@@ -45,7 +47,7 @@ def steps_of(page: str) -> list[Step]:
     for fence, following in zip(fences, [*fences[1:], None], strict=True):
         line = page.count("\n", 0, fence.start()) + 1
         if fence["path"]:
-            found.append(Step(line, fence["path"], fence["text"]))
+            found.append(Step(line, fence["path"], fence["text"], diff=fence["kind"] == "diff"))
         elif fence["kind"] == "sh":
             printed = following["text"] if following and following["kind"] == "text" and not following["path"] else ""
             found.append(Step(line, None, fence["text"], printed))
@@ -53,6 +55,15 @@ def steps_of(page: str) -> list[Step]:
 
 
 STEPS = steps_of(PAGE.read_text(encoding="utf-8"))
+
+
+def changed(text: str, diff: str) -> str:
+    for hunk in diff.split("@@\n"):
+        lines = hunk.splitlines(keepends=True)
+        old, new = ("".join(line[1:] for line in lines if line[0] in f" {sign}") for sign in "-+")
+        assert text.count(old) == 1, f"{old!r} is there {text.count(old)} times"
+        text = text.replace(old, new)
+    return text
 
 
 def missing(expected: str, output: str) -> str:
@@ -88,7 +99,7 @@ def run(command: str, folder: Path) -> str:
     if OTHER_TORCH.match(command) and not os.environ.get("OPLAB_OTHER_TORCH"):
         return give_installed_torch(folder)
     scripts = Path(sys.executable).parent
-    env = environment(PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}")
+    env = environment(PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}", COURSE=str(ROOT))
     if command.startswith(("fresh/", "ship/")):
         env.pop("PYTHONPATH")  # nothing of the course is there
     done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
@@ -104,7 +115,7 @@ def test_step(step: Step, folder: Path, failed: list[str]):
         if step.path:
             file = folder / step.path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(step.text)
+            file.write_text(changed(file.read_text(), step.text) if step.diff else step.text)
         else:
             commands = step.text.replace("\\\n", " ").splitlines()
             output = "".join(run(command, folder) for command in commands if command.strip())

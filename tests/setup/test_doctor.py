@@ -31,7 +31,7 @@ def test_here_all_that_is_needed_is_there(capsys: pytest.CaptureFixture[str]) ->
     for name in ("Python", *doctor.PACKAGES, "C++ compiler", "cmake", "ORT headers", "Operators", "Free disk", "GPU"):
         assert name in printed
     assert importlib.metadata.version("torch") in printed and "my_add" in printed
-    assert printed.endswith("All that the course needs is there.\n")
+    assert printed.endswith("Everything that the course needs is installed.\n")
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ def test_ctrl_c(tmp_path):
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors.strip()) == (130, "Interrupted. The same command goes on.")
+    assert (process.returncode, errors.strip()) == (130, "Interrupted. Run the same command again to resume.")
     assert [file.name for file in (tmp_path / "executorch").iterdir()] == [".lock"]
 
 

@@ -19,7 +19,7 @@ from tornado.web import HTTPError
 
 from oplab.course import copies
 from oplab.course.manifest import load
-from oplab.jupyter import listing, settings, start
+from oplab.jupyter import contents, settings, start
 from tests.support import ROOT, run_async
 from tests.support.labdriver import free_port
 from tests.support.learners_folder import LearnersFolder
@@ -86,7 +86,7 @@ def test_what_cannot_be_copied_is_a_sentence(folder, capsys):
     (folder.root / "build").write_text("a file")
     own = start.own_folder(folder.root)
     assert (own / "workspaces").is_dir() and not own.is_relative_to(folder.root)
-    assert "what you open now is not open the next time" in capsys.readouterr().err
+    assert "JupyterLab will not restore this session" in capsys.readouterr().err
 
 
 def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
@@ -100,7 +100,7 @@ def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
 
 
 def listed(folder, path=""):
-    files = listing.CourseFiles(root_dir=str(folder.root))
+    files = contents.CourseFiles(root_dir=str(folder.root))
     return {entry["name"] for entry in run_async(files.get(path))["content"]}
 
 
@@ -117,7 +117,7 @@ def test_the_file_browser_shows_what_is_the_learner_s(folder):
 
 def test_a_lesson_is_read_only_and_its_copy_is_not(folder):
     copies.sync(load(folder.root))
-    files = listing.CourseFiles(root_dir=str(folder.root))
+    files = contents.CourseFiles(root_dir=str(folder.root))
     name = "05_writing_symbolic.ipynb"
     before = (folder.root / "notebooks" / name).read_bytes()
 
@@ -156,7 +156,7 @@ def test_make_lab_ends_with_the_address_and_leaves_git_clean(folder, tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
     env |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     with folder.lab(port, env) as (address, process, log):
-        lines = [line for line in log.read_text().splitlines() if not line.startswith("You are root")]
+        lines = [line for line in log.read_text().splitlines() if not line.startswith("Running as root")]
         base, token = address.split("/lab")[0], address.split("token=")[1]
         name = "work/A1_cpp_in_an_hour.ipynb"
         model = json.loads(folder.ask(base, token, f"api/contents/{name}"))
@@ -181,7 +181,7 @@ def test_of_a_server_on_all_interfaces_the_address_that_works_is_shown(ip):
     def shown(ip: str) -> str:
         server = ServerApp(ip=ip, port=8888)
         server.identity_provider = PasswordIdentityProvider(parent=server)
-        return listing.shown_address(server)
+        return contents.shown_address(server)
 
     assert re.fullmatch(r"http://(127\.0\.0\.1|\[::1\]):8888/\S*", shown(ip))
     assert shown("localhost").startswith("http://localhost:8888/")

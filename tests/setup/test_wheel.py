@@ -271,7 +271,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     [
         (lambda path: path.write_text(""), "is a file"),
         (lambda path: (path.mkdir(), (path / "mine.txt").write_text("")), "is not empty: mine.txt"),
-        (lambda path: (path.mkdir(), (path / "course.toml").write_text("")), "is a course already"),
+        (lambda path: (path.mkdir(), (path / "course.toml").write_text("")), "is already a folder of the course"),
     ],
 )
 def test_what_is_there_is_not_touched(make, words, tmp_path):
@@ -286,7 +286,7 @@ def test_what_is_there_is_not_touched(make, words, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["lab", "nowhere"], "There is no course in nowhere yet.\nMake it: oplab init nowhere"),
+        (["lab", "nowhere"], "There is no course in nowhere yet.\nCreate it: oplab init nowhere"),
         (["lab", "other"], "other is not a course"),
         (["lab", str(ROOT), "--chapter", "77"], "There is no chapter 77."),
     ],

@@ -40,8 +40,8 @@ def test_a_full_disk_is_a_sentence_and_the_next_update_goes_on(root, monkeypatch
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OplabError, match="The update stopped at .*: No space left on device") as caught:
         update(root, release(log="Other.", lesson="second edition"))
-    assert "goes on where it stopped" in caught.value.fix and (root / PY).read_bytes() == mine
-    assert updates.problems(load(root)) == ["An update has not ended. `oplab update` finishes it."]
+    assert "resumes where it left off" in caught.value.fix and (root / PY).read_bytes() == mine
+    assert updates.problems(load(root)) == ["An update was interrupted. `oplab update` finishes it."]
     monkeypatch.setattr(os, "fsync", real)
     update(root, release(log="Other.", lesson="second edition"))
     assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"Other.") and updates.problems(load(root)) == []
@@ -96,7 +96,7 @@ def test_no_save_is_lost_while_a_program_saves_all_the_time(save, root):
         try:
             update(root, release(log=f"Number {number}."), f"0.3.{number}")
         except OplabError as error:
-            assert "changes again and again" in error.message
+            assert "keeps changing" in error.message
         finally:
             stop.set()
             thread.join()

@@ -148,7 +148,7 @@ IN_THE_WAY = {
     r"repository cannot be reached, and nothing has changed: '/nowhere/course\.git' does not": lambda folder: git(
         folder, "remote", "set-url", "origin", "/nowhere/course.git"
     ),
-    r"in the middle of something else here: .*MERGE_HEAD exists": lambda folder: write(
+    r"Another git operation is in progress here: .*MERGE_HEAD exists": lambda folder: write(
         folder, {".git/MERGE_HEAD": head(folder).encode()}
     ),
     r"no longer has the branch that main follows": lambda folder: git(

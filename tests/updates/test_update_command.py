@@ -61,7 +61,7 @@ def test_from_an_update_to_a_conflict(root, installed):
     assert code == 1 and first == "This is what `oplab update` would do; no file has been changed:"
     assert everything(root) == before
     assert run() == (1, "\n".join(others) + "\n")
-    assert others[0] == "1 lesson has changed" and f"the new stub is {PY}.new: take over what you need" in others[1]
+    assert others[0] == "1 lesson has changed" and f"the new stub is {PY}.new: merge what you need" in others[1]
 
 
 def test_progress_and_outcomes_follow(root, installed):

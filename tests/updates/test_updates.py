@@ -89,7 +89,7 @@ def test_a_deleted_stub_stays_deleted(root):
     (root / PY).unlink()
     assert update(root, release()).lines == ["Everything is up to date (0.3.0)."]
     assert update(root, release(clip="Other."), "0.4.0").lines == [
-        f"{PY} stays deleted; `oplab reset c05.clip` brings it back."
+        f"{PY} stays deleted; `oplab reset c05.clip` restores it."
     ]
     assert not (root / PY).exists()
 
@@ -102,8 +102,8 @@ def test_files_that_the_course_has_dropped(root):
     mine = {SHIFT: edit(other, SHIFT, "int", "long"), "docs/page.md": edit(other, "docs/page.md", "page", "my page")}
     assert update(root, new).lines == ["2 files removed"] and backups(root) == {}
     lines = update(other, new).lines
-    assert lines[1].startswith("The course no longer has docs/page.md; yours is kept as build/backup/")
-    assert lines[2].startswith(f"The course no longer has {SHIFT}; yours is kept as build/backup/")
+    assert lines[1].startswith("The course no longer has docs/page.md; your version is saved in build/backup/")
+    assert lines[2].startswith(f"The course no longer has {SHIFT}; your version is saved in build/backup/")
     assert backups(other) == mine
     for folder in (root, other):
         assert visible(folder) == new and not (folder / "exercises/csrc").exists()
@@ -114,7 +114,7 @@ def test_the_course_s_own_files_are_restored(root):
     (root / "docs" / "mine.md").write_text("mine")
     (root / "course.toml").unlink()
     (_, note) = update(root, release(), "0.2.0").lines
-    assert note.startswith("docs/page.md is replaced by the course's; yours is kept as build/backup/")
+    assert note.startswith("docs/page.md is replaced by the course's; your version is saved in build/backup/")
     assert backups(root) == {"docs/page.md": mine}
     assert visible(root) == release() | {"docs/mine.md": b"mine"}
 
@@ -132,7 +132,9 @@ def test_renamed_exercises(root):
     done = update(root, renamed_release(), renaming=names.append)
     assert names == [{"c05.clip": "c05.bound", "c05.limit": "c05.bound", "c05.shift": "c05.move"}]
     assert not done.conflicts and done.lines[0] == "1 other file has changed; 2 stubs merged with your changes"
-    assert done.lines[1].startswith(f"{SHIFT} is now exercises/csrc/c05_move.cpp; yours is kept as build/backup/")
+    assert done.lines[1].startswith(
+        f"{SHIFT} is now exercises/csrc/c05_move.cpp; your version is saved in build/backup/"
+    )
     assert (root / PY).read_bytes() == mine.replace(b"def clip", b"def bound")
     assert (root / "exercises/csrc/c05_move.cpp").read_bytes() == cpp.replace(b"c05.shift", b"c05.move")
     assert backups(root) == {PY: mine, SHIFT: cpp} and not (root / SHIFT).exists()
@@ -179,7 +181,7 @@ def test_a_copy_of_a_lesson_that_was_edited_stays(root):
     update(root, release(), "0.2.0")
     mine = edit(root, "work/05_symbolic.ipynb", "first edition", "my notes")
     assert update(root, release(lesson="second edition")).lines[1:] == [
-        "work/05_symbolic.ipynb has your changes and stays; `oplab reset notebooks/05` gets the new one."
+        "work/05_symbolic.ipynb has your changes and is kept; `oplab reset notebooks/05` restores the new one."
     ]
     assert (root / "work/05_symbolic.ipynb").read_bytes() == mine
 

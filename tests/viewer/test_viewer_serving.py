@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from oplab.errors import OplabError
-from oplab.viewer import pages, show, view
+from oplab.viewer import resources, show, view
 from oplab.viewer.store import Store, identify
 from tests.support import environment
 from tests.support import viewer_models as m
@@ -59,7 +59,7 @@ def test_links_are_refused(store: Store, tmp_path: Path) -> None:
     (store.folder / f"{other}.onnx").symlink_to(tmp_path / "secret")
     assert store.entry(other) is not None
     assert read(store, other, ".onnx") is None
-    assert pages.respond(store, f"models/{other}/model.onnx").status == 404
+    assert resources.respond(store, f"models/{other}/model.onnx").status == 404
 
 
 def test_a_linked_folder_is_refused(store: Store, tmp_path: Path) -> None:
@@ -132,49 +132,49 @@ def test_broken_facts_are_no_model(store: Store) -> None:
 
 
 def test_the_page_is_upstreams_with_few_differences() -> None:
-    ours, theirs = pages.index().decode(), (pages.netron_folder() / "index.html").read_text()
+    ours, theirs = resources.index().decode(), (resources.netron_folder() / "index.html").read_text()
     assert '<meta name="version" content="0.0.0">' in ours and 'name="date"' not in ours
     assert ours.index("quiet.js") < ours.index('src="index.js"')
     undone = ours.replace('<script type="text/javascript" src="quiet.js"></script>\n', "")
     undone = re.sub(r'<link rel="modulepreload" href="[a-z0-9-]+\.js">\n', "", undone)
-    undone = undone.replace('content="0.0.0"', f'content="{pages.netron_version()}"')
+    undone = undone.replace('content="0.0.0"', f'content="{resources.netron_version()}"')
     assert undone == re.sub(r'<meta name="date" content="[^"]*">\n', "", theirs)
     assert "Lutz Roeder" in ours
 
 
 def test_netrons_files_are_served_unchanged(store: Store) -> None:
-    version = pages.netron_version()
+    version = resources.netron_version()
     for name in ("view.js", "onnx.js", "onnx-metadata.json", "grapher.css", "icon.png"):
-        reply = pages.respond(store, f"netron/{version}/{name}")
-        assert reply.status == 200 and reply.body == (pages.netron_folder() / name).read_bytes()
+        reply = resources.respond(store, f"netron/{version}/{name}")
+        assert reply.status == 200 and reply.body == (resources.netron_folder() / name).read_bytes()
         assert "immutable" in reply.headers["Cache-Control"]
-    reply = pages.respond(store, f"netron/{version}/onnx-metadata.json", "cb=123")
+    reply = resources.respond(store, f"netron/{version}/onnx-metadata.json", "cb=123")
     assert reply.status == 302 and reply.headers["Location"] == "onnx-metadata.json"
 
 
 def test_nothing_else_is_served(store: Store) -> None:
     paths = ("../store.py", "..%2fstore.py", "server.py", "/etc/passwd", "a/../index.js", ".", "index.js/", "\0.js")
     for path in paths:
-        assert pages.respond(store, f"netron/{pages.netron_version()}/{path}").status == 404, path
-        assert pages.respond(store, path).status == 404, path
+        assert resources.respond(store, f"netron/{resources.netron_version()}/{path}").status == 404, path
+        assert resources.respond(store, path).status == 404, path
 
 
 def test_the_browser_is_told_to_stay_at_home(store: Store) -> None:
-    policy = pages.respond(store, f"netron/{pages.netron_version()}/").headers["Content-Security-Policy"]
+    policy = resources.respond(store, f"netron/{resources.netron_version()}/").headers["Content-Security-Policy"]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == rules["connect-src"] == rules["script-src"] == "'self'"
     assert not re.search(r"https?:|\*", policy)
 
 
 def test_a_models_answers(store: Store) -> None:
-    facts = json.loads(pages.respond(store, f"models/{ID}").body)
-    assert facts["name"] == "tiny" and facts["netron"] == pages.netron_version()
+    facts = json.loads(resources.respond(store, f"models/{ID}").body)
+    assert facts["name"] == "tiny" and facts["netron"] == resources.netron_version()
     assert facts["page"].endswith(f"?url=../../models/{ID}/model.onnx&identifier=tiny.onnx")
-    reply = pages.respond(store, f"models/{ID}/model.onnx")
+    reply = resources.respond(store, f"models/{ID}/model.onnx")
     assert os.read(reply.descriptor, 100) == b"payload" and reply.size == 7
     os.close(reply.descriptor)
     for wrong in ("model.netron", "x", "model.onnx/", ".json", "../" + ID):
-        assert pages.respond(store, f"models/{ID}/{wrong}").status == 404
+        assert resources.respond(store, f"models/{ID}/{wrong}").status == 404
 
 
 # --- identifiers ---

@@ -1,4 +1,4 @@
-# does: computes with a module that has the answer in it
+# does: computes with a module that contains the answer
 # stopped by: policy
 # status: failed
 # says: oplab.ops.reference is used, and

@@ -1,4 +1,4 @@
-// does: includes a header of the course that has the answer in it
+// does: includes a header of the course that contains the answer
 // stopped by: policy
 // status: failed
 // says: csrc/common/answer.h is included, and

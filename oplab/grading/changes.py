@@ -10,7 +10,7 @@ from oplab.course.manifest import Course, Exercise
 from oplab.files import file_state
 
 
-class Texts:
+class Changes:
     """The last texts of the learner's files, and which exercises a change touches."""
 
     def __init__(self, course: Course):

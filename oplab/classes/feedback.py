@@ -102,7 +102,7 @@ def learner_notes(row: Row, book: Book, rules: Rules) -> list[str]:
     if row.too_late:
         notes.append(f"{number(row.too_late, f'{later}submission')} came too late.")
     if row.ungraded:
-        notes.append(f"Not graded yet, so that their points are open: {', '.join(row.ungraded)}.")
+        notes.append(f"Not graded yet; their points are open: {', '.join(row.ungraded)}.")
     for id, entry in sorted(row.manual.items()):
         points = "" if entry.points is None else f"{shown(entry.points)} of {entry.most} points. "
         notes.append(f"{id}, from your teacher: {points}{entry.comment}".strip())

@@ -13,7 +13,7 @@ from oplab.grading.protocol import Answer, Job
 from oplab.grading.scratch import scratch_folder
 
 
-class Keeping:
+class KeepsEvidence:
     """What makes a grading server one that keeps the evidence of what the judge rejected, until it is closed.
 
     It comes before the server's class among the bases.
@@ -34,15 +34,15 @@ class Keeping:
         if job.half == "judge":
             checks = answer.report.checks if answer.report is not None else ()
             if not checks or not all(check.passed for check in checks):
-                keep(job.evidence, self.kept / job.id)
+                copy_evidence(job.evidence, self.kept / job.id)
         return answer
 
 
-class Keeper(Keeping, Server):
+class EvidenceServer(KeepsEvidence, Server):
     """A grading server that keeps evidence, for the reports of one run."""
 
 
-def keep(evidence: Path, folder: Path) -> None:
+def copy_evidence(evidence: Path, folder: Path) -> None:
     """Copy the evidence of one exercise, as far as it is plain files of at most MAX_FILE bytes together.
 
     Args:
