@@ -460,7 +460,7 @@ def judge_same_boxes(v: Judge) -> None:
 
 # --- crash_report ------------------------------------------------------------------------------------------------------
 
-SIZES = {"all of it": 4096, "room for less": 30, "exactly its length": 0, "no room at all": -1}
+SIZES = {"all of it": 4096, "a short text": 30, "exactly its length": 0, "no text": -1}
 
 
 @dataclass(frozen=True)
@@ -552,7 +552,7 @@ def judge_crash_report(v: Judge) -> None:
                     raise WrongAnswer(
                         f"{title}: expected the line {line!r}, got {found[:100]!r}. {_why(crash, line, found)}".rstrip()
                     )
-    with v.check("length and room"):
+    with v.check("length and size"):
         for title, crash in drawn.items():
             for what, size in SIZES.items():
                 length, size = v.value(f"{title}, {what}: length"), size or len(crash.report) + 1

@@ -86,9 +86,9 @@ extern "C" int64_t crash_report(const char* maps, const uint64_t* frames, int64_
   if (size > 0) *text = '\0';
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t address = i == 0 ? frames[i] : frames[i] - 1;
-    const bool room = length < size;
-    char* at = room ? text + length : nullptr;
-    const size_t left = room ? static_cast<size_t>(size - length) : 0;
+    const bool fits = length < size;
+    char* at = fits ? text + length : nullptr;
+    const size_t left = fits ? static_cast<size_t>(size - length) : 0;
     Mapping mapping{};
     if (find(maps, address, mapping)) {
       const char* name = mapping.path + mapping.length;
