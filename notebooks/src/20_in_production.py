@@ -97,7 +97,7 @@ HALF = "half = Cast <to = 10> (sum)\n    last = Cast <to = 1> (half)"
 ours, theirs = detect(detector(), image), detect(detector(rounding=HALF), image)
 rows = min(len(ours), len(theirs))
 print(f"{len(ours)} boxes in float32, {len(theirs)} with a float16 head")
-print(f"largest difference of two rows: {np.abs(ours - theirs)[:rows, :4].max():.0f} pixels")
+print(f"largest difference of two rows: {np.abs(ours[:rows, :4] - theirs[:rows, :4]).max():.0f} pixels")
 
 # %% [markdown]
 # The image has 128 pixels. Is the engine broken? Section 4 answers this. Before that come the reports about time, about
