@@ -179,7 +179,7 @@ lab.figure(
 # The loop of `mix` calls `Data()`, a function of ONNX Runtime, twice for each element:
 
 # %%
-lab.source("20_detector.cpp", "struct Mix {")
+lab.source("20_detector.cpp", "struct Mix")
 
 # %%
 lab.source("20_detector.cpp", "struct MixFast")
