@@ -30,9 +30,9 @@ export function lookOfChapter(chapter: Chapter, trans: TranslationBundle): Look 
 
 /** `60 min`, or `60 min + 20 optional` with what goes deeper. */
 export function minutesOf(chapter: Chapter, trans: TranslationBundle): string {
-  return chapter.deeper_minutes
+  return chapter.minutes && chapter.deeper_minutes
     ? trans.__('%1 min + %2 optional', chapter.minutes, chapter.deeper_minutes)
-    : trans.__('%1 min', chapter.minutes);
+    : trans.__('%1 min', chapter.minutes || chapter.deeper_minutes);
 }
 
 /** The number before a chapter's title: `05` of `c05`. */

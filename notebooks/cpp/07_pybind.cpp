@@ -16,6 +16,7 @@ torch::Tensor my_add_raw(const torch::Tensor& a, const torch::Tensor& b) {  // i
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.doc() = "alpha * a + beta * b, twice";  // what help() shows
   m.def("my_add", &my_add, py::arg("a"), py::arg("b"), py::arg("alpha") = ALPHA,
         py::arg("beta") = BETA);
   m.def("my_add_raw", &my_add_raw);

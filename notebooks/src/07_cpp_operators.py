@@ -250,6 +250,7 @@ def load_module(name, file):
 
 
 my_lib = load_module("my_lib", pybind.library)
+print("its m.doc():", my_lib.__doc__)
 with raises(ImportError, "PyInit_my_add"):
     load_module("my_add", pybind.library)
 

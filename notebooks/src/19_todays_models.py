@@ -984,6 +984,110 @@ for seven_bits in (False, True):
 lab.check("quantize_around")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: One token at a time
+#
+# A language model writes one token per run. The keys and values of all earlier tokens do not change, so the model keeps
+# them: the *key-value cache* is an input `past` and an output `present`, and the caller passes one as the other in the
+# next run. Most exported language models use two operators of ONNX Runtime's own domain, `com.microsoft`, which have no
+# definition in ONNX. The first is `GroupQueryAttention`: several heads of queries (8 here) share one head of keys
+# (2 here), so the cache is smaller. `last` is the index of the newest token, and `total` the number of tokens.
+
+# %%
+decoder = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23, "com.microsoft": 1]>
+    decoder (float[1, n, 256] q, float[1, n, 64] k, float[1, n, 64] v,
+             float[1, 2, old, 32] past_k, float[1, 2, old, 32] past_v, int32[1] last, int32 total)
+    => (float[1, n, 256] y, float[1, 2, all, 32] present_k, float[1, 2, all, 32] present_v)
+    { y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads = 8, kv_num_heads = 2>
+        (q, k, v, past_k, past_v, last, total) }""")
+runtime = session(decoder)
+sequence = {
+    name: rng.standard_normal((1, 6, width)).astype(np.float32)
+    for name, width in zip("qkv", (256, 64, 64), strict=True)
+}
+
+
+def heads(name):
+    return torch.from_numpy(sequence[name]).reshape(1, 6, -1, 32).transpose(1, 2)
+
+
+def step(begin, end, cache, last=None):
+    feeds = {name: x[:, begin:end] for name, x in sequence.items()}
+    feeds |= zip(("past_k", "past_v"), cache, strict=True)
+    feeds["last"] = np.array([end - 1 if last is None else last], np.int32)
+    y, *cache = runtime.run(None, feeds | {"total": np.array(end, np.int32)})
+    return y, cache
+
+
+whole = F.scaled_dot_product_attention(
+    heads("q"), heads("k"), heads("v"), is_causal=True, enable_gqa=True
+)
+whole = whole.transpose(1, 2).reshape(1, 6, 256).numpy()
+cache = [np.zeros((1, 2, 0, 32), np.float32)] * 2  # no token yet
+for begin, end in ((0, 4), (4, 5), (5, 6)):  # a prompt of four tokens, then one at a time
+    before = cache
+    y, cache = step(begin, end, cache)
+    equal = np.allclose(y, whole[:, begin:end], atol=1e-5)
+    print(f"tokens {begin} to {end - 1}: cache {cache[0].shape}, as PyTorch at once: {equal}")
+
+# %% [markdown]
+# `last` is where callers go wrong. One too many is refused. One too few writes the new key over the key before it, without
+# a message:
+
+# %%
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+with raises(InvalidArgument, "seqlens_k[0] = 6 is out of range"):
+    step(5, 6, before, last=6)
+print(
+    "one too few is right:", np.allclose(step(5, 6, before, last=4)[0], whole[:, 5:], atol=0.1)
+)
+
+# %% [markdown]
+# `Attention` of opset 23 has the same cache, without `last`, and runs in any engine that has the opset:
+
+# %%
+standard = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23]>
+    decoder (float[1, n, 256] q, float[1, n, 64] k, float[1, n, 64] v,
+             float[1, 2, old, 32] past_k, float[1, 2, old, 32] past_v)
+    => (float[1, n, 256] y, float[1, 2, all, 32] present_k, float[1, 2, all, 32] present_v)
+    { y, present_k, present_v = Attention<q_num_heads = 8, kv_num_heads = 2, is_causal = 1>
+        (q, k, v, , past_k, past_v) }""")
+feeds = {name: x[:, 5:] for name, x in sequence.items()}
+feeds |= zip(("past_k", "past_v"), before, strict=True)
+print("Attention:", np.allclose(session(standard).run(None, feeds)[0], whole[:, 5:], atol=1e-5))
+
+# %% [markdown]
+# The second operator is `MatMulNBits`. A run for one token reads every weight once, so its time is the size of the
+# weights divided by the memory's bandwidth. Four bits for each weight, with one scale for each block of 32, are a
+# sixth of float32's size. Two codes share a byte, the first in its lower half, and 8 means 0:
+
+# %%
+K, N, BLOCK = 256, 512, 32
+weights = rng.standard_normal((N, K)).astype(np.float32)
+blocks = weights.reshape(N, K // BLOCK, BLOCK)
+scales = np.abs(blocks).max(2) / 7
+codes = np.clip(np.rint(blocks / scales[..., None]), -8, 7).astype(np.int8)
+packed = (codes[..., 0::2] + 8 | (codes[..., 1::2] + 8) << 4).astype(np.uint8)
+small = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23, "com.microsoft": 1]>
+    small (float[n, {K}] x) => (float[n, {N}] y)
+    {{ y = com.microsoft.MatMulNBits<K = {K}, N = {N}, bits = 4, block_size = {BLOCK}>
+        (x, packed, scales) }}""")
+small.graph.initializer.extend(
+    onnx.numpy_helper.from_array(array, name)
+    for name, array in {"packed": packed, "scales": scales}.items()
+)
+x = rng.standard_normal((3, K)).astype(np.float32)
+y = session(small).run(None, {"x": x})[0]
+rounded = (codes * scales[..., None]).reshape(N, K)
+print("as a MatMul with the rounded weights:", np.allclose(y, x @ rounded.T, atol=1e-3))
+print("as a MatMul with the weights:        ", np.allclose(y, x @ weights.T, atol=1e-3))
+print(f"{weights.nbytes} bytes of weights, {small.ByteSize()} in the file")
+
+# %% [markdown]
+# So judge such a file against the *rounded* weights first: that comparison finds a swapped half or a wrong scale. What the
+# rounding costs is a question for the model's own task, not for `allclose`.
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: A Triton operator meets the exporter
 #
 # Triton is a language for GPU kernels in Python. `torch.library.triton_op` turns a function that launches such kernels

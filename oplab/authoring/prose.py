@@ -45,8 +45,8 @@ class Section:
 
     @property
     def seconds(self) -> float:
-        """How long it takes: 150 words of prose a minute, and two seconds for each line of code."""
-        return self.words / 150 * 60 + 2 * self.code
+        """How long readers took for it, with running its cells: 75 words of prose a minute, and four seconds for each line of code."""
+        return self.words / 75 * 60 + 4 * self.code
 
 
 def sections(path: Path) -> list[Section]:

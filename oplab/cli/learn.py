@@ -258,7 +258,7 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
             f"[bold]{chapter.id}[/]",
             f"[bold]{chapter.title}[/]",
             f"{got}/{chapter.points}",
-            f"{chapter.minutes}" + (f" + {chapter.deeper_minutes}" if chapter.deeper_minutes else ""),
+            " + ".join(str(minutes) for minutes in (chapter.minutes, chapter.deeper_minutes) if minutes),
             "",
         )
         for exercise in sorted(chapter.exercises, key=lambda exercise: exercise.deeper):

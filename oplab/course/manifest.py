@@ -130,7 +130,8 @@ class Chapter:
     Attributes:
         stem: number and name, ``04_aten_symbolic``.
         title: for people.
-        minutes: how long its core takes most learners: the sections that are not deeper, and their exercises.
+        minutes: how long its core takes most learners: the sections that are not deeper, and their exercises. 0: the whole chapter is
+            deeper, and so are all of its exercises.
         exercises: in the order of the manifest.
         deeper: the titles of the sections that the way to the last chapter leaves out.
         deeper_minutes: how long these sections and their exercises take on top of :attr:`minutes`.
@@ -361,6 +362,9 @@ class _Reader:
             self._exercise(entry, stem, defaults, (number, index))
             for index, entry in enumerate(self._list(item, "exercise", where))
         )
+        minutes = self._number(item, "minutes", where, 0, 600)
+        if not minutes:
+            exercises = tuple(replace(exercise, deeper=True) for exercise in exercises)
         names = [exercise.name for exercise in exercises]
         for index, name in enumerate(names):
             if name in names[:index]:
@@ -368,7 +372,7 @@ class _Reader:
         return Chapter(
             stem,
             self._get(item, "title", str, where),
-            self._number(item, "minutes", where, 1, 600),
+            minutes,
             exercises,
             self._strings(item, "deeper", where) if "deeper" in item else (),
             self._number(item, "deeper_minutes", where, 1, 600) if "deeper_minutes" in item else 0,

@@ -77,7 +77,7 @@ def _chapter(course: Course, chapter: Chapter, progress: Progress) -> dict[str, 
         "reached": sum(entry.points for entry in entries.values()),
         "passed": sum(entry.passed for entry in entries.values()),
         "next": _next(course, progress, chapter.stem),
-        "core_done": all(entries[one.id].passed for one in chapter.exercises if not one.deeper),
+        "core_done": all(entries[one.id].passed for one in chapter.exercises if not (one.deeper and chapter.minutes)),
         "exercises": [
             {
                 "id": exercise.id,

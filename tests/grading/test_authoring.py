@@ -101,8 +101,8 @@ BROKEN = {
         "its core takes 10 minutes, 10 for exercises and 0 for the lesson, and the chapter says 9.",
     ),
     "too many minutes": (
-        edit("course.toml", "minutes = 10\n\n", "minutes = 91\n\n"),
-        "its core takes 91 minutes; at most 90 fit into one sitting.",
+        edit("course.toml", "minutes = 10\n\n", "minutes = 121\n\n"),
+        "its core takes 121 minutes; at most 120 fit into one sitting.",
     ),
     "no such section": (
         edit("course.toml", "minutes = 10\n\n", 'minutes = 10\ndeeper = ["Limits"]\n\n'),
