@@ -32,7 +32,7 @@ def slow_node(profile: Path, warmup: int) -> tuple[str, float]:
 
     Returns the node's name, and its time per run in milliseconds: the median over the runs that
     count of the sum of its calls in that run, which is 0 if it was not called. A node with a
-    body (If, Loop, Scan) is not a candidate: its time is that of the nodes in the body, which have
+    body (If, Loop, Scan) does not count: its time is that of the nodes in the body, which have
     their own events.
 
     About 15 lines.

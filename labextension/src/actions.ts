@@ -42,7 +42,7 @@ export class Actions {
 
   /** The chapter of an exercise, where its lesson comes first: nothing of it was checked, and the lesson is not open. */
   unread(exercise: Exercise): Chapter | undefined {
-    const chapter = this._chapterOf(exercise.id);
+    const chapter = this.chapterOf(exercise.id);
     const fresh = chapter?.exercises.every(entry => entry.status === 'todo' && !entry.passed_once);
     return fresh && chapter?.lesson && !this.opener.documents.findWidget(chapter.lesson) ? chapter : undefined;
   }

@@ -1,4 +1,4 @@
-// Chapter 20: the custom operators of a detector. Each of them has something that production finds.
+// Chapter 20: the custom operators of a detector. Each has something that production finds.
 #include "oplab_kernel.h"
 
 #include <cmath>

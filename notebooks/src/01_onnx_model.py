@@ -833,14 +833,6 @@ lab.check("build")
 # %%
 lab.check("shapes")
 
-# %% [markdown]
-# **`inventory`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=130) · the tables of section 4,
-# for any model: every operator with its domain and version, every attribute with its type and value, in bodies and in
-# functions too.
-
-# %%
-lab.check("inventory")
-
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Which check finds which fault
 #
@@ -1027,6 +1019,14 @@ for message, meanings in MEANINGS.items():
     if empty := [f"**{field}** ({meanings[field]})" for field in names]:
         lines.append(f"| {message} | {', '.join(empty)} |")
 Markdown("\n".join(lines))
+
+# %% [markdown]
+# **`inventory`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=130) · the tables of section 4,
+# for any model: every operator with its domain and version, every attribute with its type and value, in bodies and in
+# functions too.
+
+# %%
+lab.check("inventory")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: SRCNN without an exporter

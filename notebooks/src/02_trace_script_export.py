@@ -536,7 +536,89 @@ lab.figure(
 # | exported to ONNX by | TorchScript path | TorchScript path | dynamo path |
 
 # %% [markdown]
-# ## 6. A dict as the model's input, and the names of inputs
+# ## 6. Limits
+#
+# - A capture sees only operators on tensors. The result of a NumPy computation is a constant in a trace. A script
+#   rejects NumPy code, and so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with
+#   `strict=True`, which can read NumPy code: see chapter 08, "A Function on the dynamo path".) A random number from Python is drawn once,
+#   at the capture. A script rejects this code, too.
+
+# %%
+import random
+
+
+class Numpy(nn.Module):
+    def forward(self, x):
+        return x + torch.from_numpy(x.numpy()[::-1].copy())
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return x * random.gauss(1, 0.1)
+
+
+traced = torch.jit.trace(Numpy(), quiet, check_trace=False)
+good = torch.equal(traced(loud), Numpy()(loud))
+print("Numpy, traced with the quiet signal, right on loud:", good)
+with raises(RuntimeError, ".numpy() is not supported"):
+    torch.export.export(Numpy(), (quiet,))
+
+captured = {
+    "PyTorch": Noisy(),
+    "trace": torch.jit.trace(Noisy(), quiet, check_trace=False),
+    "torch.export": torch.export.export(Noisy(), (quiet,)).module(),
+}
+for name, made in captured.items():
+    print(f"Noisy, {name:13} two runs agree: {torch.equal(made(quiet), made(quiet))}")
+for refused, words in ((Numpy(), "no attribute or method 'numpy'"), (Noisy(), "Random.gauss")):
+    with raises(RuntimeError, words):
+        torch.jit.script(refused)
+
+# %% [markdown]
+# - `torch.cond` takes one condition. For a condition that differs from element to element, use `torch.where`.
+# - The TorchScript path cannot trace `torch.cond`. A model for both paths also needs the `if`, for
+#   `torch.jit.script`.
+
+# %%
+with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
+    ts_path(VolumeCond(), quiet)
+
+# %% [markdown]
+# - ONNX Runtime runs `If` and `Loop`. Not every engine does: check yours before you rely on them. Chapter 03 shows
+#   models that are dynamic without a branch.
+#
+# ## 7. Exercises
+#
+# A docstring is the specification. Before the first exercise, write down what the three graphs of each module in this
+# chapter contain. Then look at the graphs.
+#
+# **`predict`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=45) · Write a
+# function that predicts this for any module. It gets 17 modules with random numbers, so it has to inspect the graphs.
+# You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`. In this trace, `factor` is not used:
+
+
+# %%
+class Scale(nn.Module):
+    def forward(self, x, factor):
+        return x * factor.item()
+
+
+graph = torch.jit.trace(Scale(), (quiet, torch.tensor(2.0))).inlined_graph
+for value in graph.inputs():
+    print(f"{value.debugName():12} read by {[use.user.kind() for use in value.uses()]}")
+
+# %%
+lab.check("predict")
+
+# %% [markdown]
+# **`control_flow`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=75) · Rewrite
+# a gate with two layers for the export. Both layers have to be in the file, and only one may be computed.
+
+# %%
+lab.check("control_flow")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: A dict as the model's input, and the names of inputs
 #
 # Detection and point-cloud models often take one dict with several tensors. Here is a small one. Pass its example as
 # you pass every example, in a tuple with one entry for each argument of `forward`:
@@ -599,88 +681,6 @@ session = ort.InferenceSession(model.SerializeToString())
 other = {"coord": torch.rand(9, 3), "scale": torch.tensor(0.5)}
 (y,) = session.run(None, {name: tensor.numpy() for name, tensor in other.items()})
 print(session.get_inputs()[0].shape, np.allclose(y, Normalise()(other).numpy(), atol=1e-6))
-
-# %% [markdown]
-# ## 7. Limits
-#
-# - A capture sees only operators on tensors. The result of a NumPy computation is a constant in a trace. A script
-#   rejects NumPy code, and so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with
-#   `strict=True`, which can read NumPy code: see chapter 08, "A Function on the dynamo path".) A random number from Python is drawn once,
-#   at the capture. A script rejects this code, too.
-
-# %%
-import random
-
-
-class Numpy(nn.Module):
-    def forward(self, x):
-        return x + torch.from_numpy(x.numpy()[::-1].copy())
-
-
-class Noisy(nn.Module):
-    def forward(self, x):
-        return x * random.gauss(1, 0.1)
-
-
-traced = torch.jit.trace(Numpy(), quiet, check_trace=False)
-good = torch.equal(traced(loud), Numpy()(loud))
-print("Numpy, traced with the quiet signal, right on loud:", good)
-with raises(RuntimeError, ".numpy() is not supported"):
-    torch.export.export(Numpy(), (quiet,))
-
-captured = {
-    "PyTorch": Noisy(),
-    "trace": torch.jit.trace(Noisy(), quiet, check_trace=False),
-    "torch.export": torch.export.export(Noisy(), (quiet,)).module(),
-}
-for name, made in captured.items():
-    print(f"Noisy, {name:13} two runs agree: {torch.equal(made(quiet), made(quiet))}")
-for refused, words in ((Numpy(), "no attribute or method 'numpy'"), (Noisy(), "Random.gauss")):
-    with raises(RuntimeError, words):
-        torch.jit.script(refused)
-
-# %% [markdown]
-# - `torch.cond` takes one condition. For a condition that differs from element to element, use `torch.where`.
-# - The TorchScript path cannot trace `torch.cond`. A model for both paths also needs the `if`, for
-#   `torch.jit.script`.
-
-# %%
-with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
-    ts_path(VolumeCond(), quiet)
-
-# %% [markdown]
-# - ONNX Runtime runs `If` and `Loop`. Not every engine does: check yours before you rely on them. Chapter 03 shows
-#   models that are dynamic without a branch.
-#
-# ## 8. Exercises
-#
-# A docstring is the specification. Before the first exercise, write down what the three graphs of each module in this
-# chapter contain. Then look at the graphs.
-#
-# **`predict`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=45) · Write a
-# function that predicts this for any module. It gets 17 modules with random numbers, so it has to inspect the graphs.
-# You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`. In this trace, `factor` is not used:
-
-
-# %%
-class Scale(nn.Module):
-    def forward(self, x, factor):
-        return x * factor.item()
-
-
-graph = torch.jit.trace(Scale(), (quiet, torch.tensor(2.0))).inlined_graph
-for value in graph.inputs():
-    print(f"{value.debugName():12} read by {[use.user.kind() for use in value.uses()]}")
-
-# %%
-lab.check("predict")
-
-# %% [markdown]
-# **`control_flow`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=75) · Rewrite
-# a gate with two layers for the export. Both layers have to be in the file, and only one may be computed.
-
-# %%
-lab.check("control_flow")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: One model through the three steps of the TorchScript path

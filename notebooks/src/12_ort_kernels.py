@@ -558,7 +558,8 @@ lab.source("12_my_add.cpp")
 #   their versions.
 # - Unless a schema is registered, as in chapter 11, ONNX's checker does not look at your operator: only ONNX Runtime's
 #   checks of the inputs' number and types (section 3) and the kernel itself can reject a wrong model.
-#
+
+# %% [markdown]
 # ## 9. Exercises
 #
 # Each C++ file is compiled to its own library, with the domain `c12`. `make watch` runs the check each time you save a
@@ -569,6 +570,13 @@ lab.source("12_my_add.cpp")
 
 # %%
 lab.check("my_add")
+
+# %% [markdown]
+# **`errors`** in [exercises/csrc/c12_errors.cpp](../exercises/csrc/c12_errors.cpp#line=36) — for every wrong shape and
+# attribute, return a status with a message.
+
+# %%
+lab.check("errors")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: What happens to an exception
@@ -649,13 +657,6 @@ for name in ("answers.onnx", "throws.onnx"):
     ended = f"ended by {signal.Signals(-done.returncode).name}" if done.returncode < 0 else ""
     print(f"{name:13} {ended or done.stdout.strip()}")
 assert done.returncode == -signal.SIGABRT and "wrong shape" in done.stderr
-
-# %% [markdown]
-# **`errors`** in [exercises/csrc/c12_errors.cpp](../exercises/csrc/c12_errors.cpp#line=36) — for every wrong shape and
-# attribute, return a status with a message.
-
-# %%
-lab.check("errors")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Lifetimes

@@ -599,121 +599,7 @@ with raises(REFUSED, "Windows: reversed must be 0 or 1, not 2."):
     session(window_model("size = 3, reversed = 2"), libraries=[windows])
 
 # %% [markdown]
-# ## 8. The whole path: from PyTorch to a kernel
-#
-# This operator is from the point-cloud networks of chapter 08. It has inputs of two dtypes, outputs of two dtypes, and two optional
-# inputs:
-#
-# ```
-# KNNQuery(xyz float[n,3], offset int64[b], new_xyz?, new_offset?; nsample)
-#     -> idx int32[m,nsample], dist float[m,nsample]
-# ```
-#
-# A plugin node such as `DynamicTRTResize` or `KNNQuery` is exported without a definition, and older courses end there: the file
-# exists, but nothing can run it. Now the node has a kernel. First, the model, which calls `torch.ops.oplab.knn_query`.
-
-# %%
-import os
-
-os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # a node of unknown shapes; see chapter 08
-import torch
-
-from oplab import ops, quiet_exports
-
-quiet_exports()
-ops.load()
-
-
-class Neighbours(torch.nn.Module):
-    def forward(self, xyz, offset, new_xyz=None, new_offset=None):
-        return torch.ops.oplab.knn_query(4, xyz, offset, new_xyz, new_offset)
-
-
-generator = torch.Generator().manual_seed(13)
-xyz, new_xyz = torch.rand(60, 3, generator=generator), torch.rand(25, 3, generator=generator)
-offset, new_offset = torch.tensor([40, 60]), torch.tensor([10, 25])
-names = ["xyz", "offset", "new_xyz", "new_offset"]
-
-# %% [markdown]
-# *(TorchScript path.)* A symbolic function, as in chapter 06: a None of the graph becomes the empty name automatically,
-# `outputs=2` creates two outputs, and `nsample_i` makes nsample an attribute.
-
-# %%
-import io
-
-from torch.onnx import register_custom_op_symbolic
-from torch.onnx.symbolic_helper import parse_args
-
-
-@parse_args("i", "v", "v", "v", "v")
-def to_knn(g, nsample, xyz, offset, new_xyz, new_offset):
-    return g.op(
-        "oplab::KNNQuery", xyz, offset, new_xyz, new_offset, nsample_i=nsample, outputs=2
-    )
-
-
-register_custom_op_symbolic("oplab::knn_query", to_knn, 9)
-
-
-def export(inputs):
-    buffer, given = io.BytesIO(), names[: len(inputs)]
-    axes = {name: {0: "batches" if "offset" in name else f"points of {name}"} for name in given}
-    options = {"input_names": given, "output_names": ["idx", "dist"], "dynamic_axes": axes}
-    torch.onnx.export(Neighbours(), inputs, buffer, dynamo=False, opset_version=17, **options)
-    return onnx.load_model_from_string(buffer.getvalue())
-
-
-# %% [markdown]
-# *(dynamo path.)* A translation, as in chapter 10. Its return annotation declares two outputs; without the annotation the export
-# fails.
-
-# %%
-from onnxscript import FLOAT, INT32, INT64, script
-from onnxscript.values import Opset
-
-oplab_1 = Opset("oplab", 1)
-
-
-@script(oplab_1)
-def knn_translation(
-    nsample: int,
-    xyz: FLOAT[...],
-    offset: INT64[...],
-    new_xyz: FLOAT[...] = None,
-    new_offset: INT64[...] = None,
-) -> tuple[INT32[...], FLOAT[...]]:
-    idx, dist = oplab_1.KNNQuery(xyz, offset, new_xyz, new_offset, nsample=nsample)
-    return idx, dist
-
-
-def dynamo(inputs):
-    table = {torch.ops.oplab.knn_query.default: knn_translation}
-    options = {"dynamo": True, "verbose": False, "custom_translation_table": table}
-    return torch.onnx.export(Neighbours(), inputs, **options).model_proto
-
-
-# %%
-# multiples of 1/256: squared distances are exact, so both sides break ties alike
-lattice = [torch.randint(256, (count, 3), generator=generator) / 256 for count in (60, 25)]
-fresh = {"xyz": lattice[0], "offset": torch.tensor([35, 60])}
-fresh |= {"new_xyz": lattice[1], "new_offset": torch.tensor([5, 25])}
-models = {}
-for label, exporter in (("TorchScript path", export), ("dynamo path", dynamo)):
-    for inputs in ((xyz, offset), (xyz, offset, new_xyz, new_offset)):
-        models[label] = made = exporter(inputs)
-        given = {name: fresh[name] for name in names[: len(inputs)]}
-        idx, dist = torch.ops.oplab.knn_query(4, *given.values())
-        arrays = {name: value.numpy() for name, value in given.items()}
-        got = session(made).run(None, arrays)
-        same = np.array_equal(got[0], idx.numpy()) and np.allclose(
-            got[1], dist.numpy(), atol=1e-6
-        )
-        print(f"{label:17} {[*made.graph.node[-1].input]}  equal: {same}")
-print(got[0].dtype, got[1].dtype)
-lab.show(models["TorchScript path"])
-
-# %% [markdown]
-# ## 9. Limits
+# ## 8. Limits
 #
 # - The check of orders finds results that depend on the order; the check of addresses finds memory that rows share. The second
 #   check does not see accesses inside a library that your rows call, because that library is not instrumented.
@@ -1146,9 +1032,123 @@ print("⏱ Twice for CUDA:", result)
 # this for its offsets.
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: The whole path: from PyTorch to a kernel
+#
+# This operator is from the point-cloud networks of chapter 08. It has inputs of two dtypes, outputs of two dtypes, and two optional
+# inputs:
+#
+# ```
+# KNNQuery(xyz float[n,3], offset int64[b], new_xyz?, new_offset?; nsample)
+#     -> idx int32[m,nsample], dist float[m,nsample]
+# ```
+#
+# A plugin node such as `DynamicTRTResize` or `KNNQuery` is exported without a definition, and older courses end there: the file
+# exists, but nothing can run it. Now the node has a kernel. First, the model, which calls `torch.ops.oplab.knn_query`.
+
+# %%
+import os
+
+os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # a node of unknown shapes; see chapter 08
+import torch
+
+from oplab import ops, quiet_exports
+
+quiet_exports()
+ops.load()
+
+
+class Neighbours(torch.nn.Module):
+    def forward(self, xyz, offset, new_xyz=None, new_offset=None):
+        return torch.ops.oplab.knn_query(4, xyz, offset, new_xyz, new_offset)
+
+
+generator = torch.Generator().manual_seed(13)
+xyz, new_xyz = torch.rand(60, 3, generator=generator), torch.rand(25, 3, generator=generator)
+offset, new_offset = torch.tensor([40, 60]), torch.tensor([10, 25])
+names = ["xyz", "offset", "new_xyz", "new_offset"]
+
+# %% [markdown]
+# *(TorchScript path.)* A symbolic function, as in chapter 06: a None of the graph becomes the empty name automatically,
+# `outputs=2` creates two outputs, and `nsample_i` makes nsample an attribute.
+
+# %%
+import io
+
+from torch.onnx import register_custom_op_symbolic
+from torch.onnx.symbolic_helper import parse_args
+
+
+@parse_args("i", "v", "v", "v", "v")
+def to_knn(g, nsample, xyz, offset, new_xyz, new_offset):
+    return g.op(
+        "oplab::KNNQuery", xyz, offset, new_xyz, new_offset, nsample_i=nsample, outputs=2
+    )
+
+
+register_custom_op_symbolic("oplab::knn_query", to_knn, 9)
+
+
+def export(inputs):
+    buffer, given = io.BytesIO(), names[: len(inputs)]
+    axes = {name: {0: "batches" if "offset" in name else f"points of {name}"} for name in given}
+    options = {"input_names": given, "output_names": ["idx", "dist"], "dynamic_axes": axes}
+    torch.onnx.export(Neighbours(), inputs, buffer, dynamo=False, opset_version=17, **options)
+    return onnx.load_model_from_string(buffer.getvalue())
+
+
+# %% [markdown]
+# *(dynamo path.)* A translation, as in chapter 10. Its return annotation declares two outputs; without the annotation the export
+# fails.
+
+# %%
+from onnxscript import FLOAT, INT32, INT64, script
+from onnxscript.values import Opset
+
+oplab_1 = Opset("oplab", 1)
+
+
+@script(oplab_1)
+def knn_translation(
+    nsample: int,
+    xyz: FLOAT[...],
+    offset: INT64[...],
+    new_xyz: FLOAT[...] = None,
+    new_offset: INT64[...] = None,
+) -> tuple[INT32[...], FLOAT[...]]:
+    idx, dist = oplab_1.KNNQuery(xyz, offset, new_xyz, new_offset, nsample=nsample)
+    return idx, dist
+
+
+def dynamo(inputs):
+    table = {torch.ops.oplab.knn_query.default: knn_translation}
+    options = {"dynamo": True, "verbose": False, "custom_translation_table": table}
+    return torch.onnx.export(Neighbours(), inputs, **options).model_proto
+
+
+# %%
+# multiples of 1/256: squared distances are exact, so both sides break ties alike
+lattice = [torch.randint(256, (count, 3), generator=generator) / 256 for count in (60, 25)]
+fresh = {"xyz": lattice[0], "offset": torch.tensor([35, 60])}
+fresh |= {"new_xyz": lattice[1], "new_offset": torch.tensor([5, 25])}
+models = {}
+for label, exporter in (("TorchScript path", export), ("dynamo path", dynamo)):
+    for inputs in ((xyz, offset), (xyz, offset, new_xyz, new_offset)):
+        models[label] = made = exporter(inputs)
+        given = {name: fresh[name] for name in names[: len(inputs)]}
+        idx, dist = torch.ops.oplab.knn_query(4, *given.values())
+        arrays = {name: value.numpy() for name, value in given.items()}
+        got = session(made).run(None, arrays)
+        same = np.array_equal(got[0], idx.numpy()) and np.allclose(
+            got[1], dist.numpy(), atol=1e-6
+        )
+        print(f"{label:17} {[*made.graph.node[-1].input]}  equal: {same}")
+print(got[0].dtype, got[1].dtype)
+lab.show(models["TorchScript path"])
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Neighbours in batches
 #
-# The last exercise is the operator of section 8. It has everything at once: four inputs of two dtypes, two of them optional, two outputs,
+# The last exercise is the operator of the section above. It has everything at once: four inputs of two dtypes, two of them optional, two outputs,
 # an attribute without a default, and offsets that come from the model and may be wrong. A batch is a part of `xyz`: with the
 # offsets `[40, 60]`, the points 0 to 39 are the first batch and 40 to 59 the second. An offset that is too large would be an index
 # beyond the end, so check all of them before you use one.

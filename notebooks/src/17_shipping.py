@@ -677,14 +677,6 @@ print("alpha = 100:", result(scaled, old))
 lab.check("version_guard")
 
 # %% [markdown]
-# **`one_library_many_runtimes`** in
-# [exercises/csrc/c17_one_library_many_runtimes.cpp](../exercises/csrc/c17_one_library_many_runtimes.cpp#line=89):
-# it runs in two versions. In which ones does it fail?
-
-# %%
-lab.check("one_library_many_runtimes")
-
-# %% [markdown]
 # **`abi_symbols`** in [exercises/c17_shipping.py](../exercises/c17_shipping.py#line=45): find in a library what would
 # keep it from loading elsewhere. Begin with `read()` of section 4, and print what it leaves out. An inline function is a
 # *weak* symbol: several libraries may define it. Most versions are numbers, such as `GLIBC_2.34`; `GLIBC_PRIVATE` is one that
@@ -692,6 +684,16 @@ lab.check("one_library_many_runtimes")
 
 # %%
 lab.check("abi_symbols")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Newer functions only where they exist
+#
+# **`one_library_many_runtimes`** in
+# [exercises/csrc/c17_one_library_many_runtimes.cpp](../exercises/csrc/c17_one_library_many_runtimes.cpp#line=89):
+# it runs in two versions. In which ones does it fail?
+
+# %%
+lab.check("one_library_many_runtimes")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: A library next to yours

@@ -347,17 +347,6 @@ if here("openvino"):
 # %% [markdown]
 # The last line is what this way costs: MyAdd refuses b[1] for a[3], and OpenVINO's Add broadcasts it. A conversion
 # should reject what the operator rejects, as far as it can: `add` has the argument `auto_broadcast`.
-#
-# The exercise is about two operators. DynamicResize (chapter 08) resizes x[N, C, H, W] by scales that the model may
-# compute. OpenVINO's operator for this is
-# `opset13.interpolate(image, scales_or_sizes, mode, shape_calculation_mode, axes=…, coordinate_transformation_mode=…, cube_coeff=…)`,
-# where the second argument has one value for each axis in `axes`. With `shape_calculation_mode="scales"` it computes
-# with the scale that you give it, and with `"sizes"` with the quotient of the two sides.
-#
-# **`conversion`** in [exercises/c18_four_engines.py](../exercises/c18_four_engines.py#line=44).
-
-# %%
-lab.check("conversion")
 
 # %% [markdown]
 # ## 3. ncnn
@@ -805,6 +794,20 @@ for node in three.graph.node:
 
 # %%
 lab.check("differ")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: A conversion that computes with its inputs
+#
+# The exercise is about two operators. DynamicResize (chapter 08) resizes x[N, C, H, W] by scales that the model may
+# compute. OpenVINO's operator for this is
+# `opset13.interpolate(image, scales_or_sizes, mode, shape_calculation_mode, axes=…, coordinate_transformation_mode=…, cube_coeff=…)`,
+# where the second argument has one value for each axis in `axes`. With `shape_calculation_mode="scales"` it computes
+# with the scale that you give it, and with `"sizes"` with the quotient of the two sides.
+#
+# **`conversion`** in [exercises/c18_four_engines.py](../exercises/c18_four_engines.py#line=44).
+
+# %%
+lab.check("conversion")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: An extension for OpenVINO in C++

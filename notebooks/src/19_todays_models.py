@@ -187,7 +187,7 @@ for (name, opset), values in seconds.items():
 
 # %% [markdown]
 # The errors are those of float32 in both forms. RMSNorm and the rotary *node* get faster. The small nodes write whole
-# tensors between them: for RMSNorm, Pow and both Mul each write one, which is read again. The single node writes only
+# tensors between them: for RMSNorm, Pow and the first Mul each write one, which is read again. The single node writes only
 # the result. Attention at this size gains little: both forms have its two matrix products. `rotary` is the same graph at
 # both opsets, so the difference of its two times shows how exact such a measurement is.
 #
@@ -623,8 +623,88 @@ print("⏱", nodes(onnx.load(lab.build / "optimised.onnx")))
 # Where it has a kernel for float16, as for RMSNormalization, it uses it. It inserts Casts around the others, so that whole
 # tensors are converted, written to memory and read again. (The line depends on the processor: some compute in
 # float16.)
+
+# %% [markdown]
+# ## 4. Exercises
 #
-# ## 4. Quantising around a custom node
+# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=27): a kernel for
+# float32, float16 and bfloat16 that rounds once.
+
+# %%
+lab.check("rms_norm")
+
+# %% [markdown]
+# **`attention_export`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=44): attention with
+# a mask, as one node, and as older operators for an older runtime.
+
+# %%
+lab.check("attention_export")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Function bodies that depend on the node
+#
+# Some operators have no single body. LinearAttention, which is new in opset 27, has a body for each combination of
+# its attributes, types and optional inputs: a *context-dependent* function.
+
+# %%
+for name in (
+    "SwiGLU",
+    "LinearAttention",
+    "CausalConvWithState",
+    "RMSNormalization",
+    "Attention",
+):
+    schema = defs.get_schema(name)
+    kind = "one body" if schema.has_function else "no body"
+    kind = "depends on the node" if schema.has_context_dependent_function else kind
+    print(f"{name:20} last changed in opset {schema.since_version}  {kind}")
+
+# %% [markdown]
+# Attention came with opset 23 and was changed after that. The inliner builds such a body from the node and the types of
+# its inputs, so the model needs them: run shape inference first if it lacks them. Such a body is built by code that
+# reads the node and knows the defaults, so trap 2 does not apply to the node itself. Nodes *inside* the body can fall
+# into it again.
+
+# %%
+linear = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 27]>
+    linear (float[1, 6, 32] q, float[1, 6, 32] k, float[1, 6, 32] v)
+    => (float[1, 6, 32] y, float[1, 4, 8, 8] state)
+    { y, state = LinearAttention<q_num_heads = 4, kv_num_heads = 4, update_rule = "linear">
+        (q, k, v) }""")
+with raises(Fail, "Current official support for domain ai.onnx is till opset 26"):
+    session(linear)
+older = declared(inlined(linear, "LinearAttention"), 26)
+feeds = {name: rng.standard_normal((1, 6, 32)).astype(np.float32) / 3 for name in "qkv"}
+got, expected = session(older).run(None, feeds), ReferenceEvaluator(linear).run(None, feeds)
+close = all(np.allclose(a, b, atol=1e-5) for a, b in zip(got, expected, strict=True))
+print(f"{nodes(older)}, too new: {too_new(older, 26)}, equal: {close}")
+print("loops:", *{node.op_type for node in older.graph.node} & {"Scan", "Loop"})
+
+# %% [markdown]
+# The body computes one token after the other, in a Scan. That is right, and slow for long texts: for an operator of
+# this kind, way 3 of section 2 may be worth the effort. Measure first. (`too_new` looks at the main graph only. The body of a Scan is a
+# graph, too: the exercise below asks for all graphs.)
+#
+# Inlining also helps with an operator that the runtime *has*, but not in this form. The mask of section 1 needs no
+# Expand then:
+
+# %%
+small = inlined(narrow, "Attention")
+feeds = {name: rng.standard_normal((2, 4, 6, 8)).astype(np.float32) for name in "qkv"}
+feeds["m"] = np.arange(6) < np.array([6, 4])[:, None, None, None]
+(expected,) = ReferenceEvaluator(narrow).run(None, feeds)
+print(nodes(small), np.allclose(session(small).run(None, feeds)[0], expected, atol=1e-5))
+
+# %% [markdown]
+# **`one_opset_behind`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=105): way 1 for any
+# model. `inline_selected_functions` is not enough for it: it sets no defaults, gives some bodies no shapes, and does not
+# say which node has no definition. The exercise gives each node a function of the model, and inlines these.
+
+# %%
+lab.check("one_opset_behind")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Quantising around a custom node
 #
 # `onnxruntime.quantization` writes a model that computes in 8-bit integers. `quantize_static` runs the float model on
 # example inputs to find the range of each value: the *calibration*. The model of this section enlarges a photo with
@@ -848,85 +928,6 @@ lost = scores["SRCNN, float32"] - scores["SRCNN, 8 bits"]
 print("still better than bicubic:", scores["SRCNN, 8 bits"] > scores["bicubic alone"])
 print("less than half a dB lost:", lost < 0.5)
 
-# %% [markdown]
-# ## 5. Exercises
-#
-# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=27): a kernel for
-# float32, float16 and bfloat16 that rounds once.
-
-# %%
-lab.check("rms_norm")
-
-# %% [markdown]
-# **`attention_export`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=44): attention with
-# a mask, as one node, and as older operators for an older runtime.
-
-# %%
-lab.check("attention_export")
-
-# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
-# ## Deeper: Function bodies that depend on the node
-#
-# Some operators have no single body. LinearAttention, which is new in opset 27, has a body for each combination of
-# its attributes, types and optional inputs: a *context-dependent* function.
-
-# %%
-for name in (
-    "SwiGLU",
-    "LinearAttention",
-    "CausalConvWithState",
-    "RMSNormalization",
-    "Attention",
-):
-    schema = defs.get_schema(name)
-    kind = "one body" if schema.has_function else "no body"
-    kind = "depends on the node" if schema.has_context_dependent_function else kind
-    print(f"{name:20} last changed in opset {schema.since_version}  {kind}")
-
-# %% [markdown]
-# Attention came with opset 23 and was changed after that. The inliner builds such a body from the node and the types of
-# its inputs, so the model needs them: run shape inference first if it lacks them. Such a body is built by code that
-# reads the node and knows the defaults, so trap 2 does not apply to the node itself. Nodes *inside* the body can fall
-# into it again.
-
-# %%
-linear = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 27]>
-    linear (float[1, 6, 32] q, float[1, 6, 32] k, float[1, 6, 32] v)
-    => (float[1, 6, 32] y, float[1, 4, 8, 8] state)
-    { y, state = LinearAttention<q_num_heads = 4, kv_num_heads = 4, update_rule = "linear">
-        (q, k, v) }""")
-with raises(Fail, "Current official support for domain ai.onnx is till opset 26"):
-    session(linear)
-older = declared(inlined(linear, "LinearAttention"), 26)
-feeds = {name: rng.standard_normal((1, 6, 32)).astype(np.float32) / 3 for name in "qkv"}
-got, expected = session(older).run(None, feeds), ReferenceEvaluator(linear).run(None, feeds)
-close = all(np.allclose(a, b, atol=1e-5) for a, b in zip(got, expected, strict=True))
-print(f"{nodes(older)}, too new: {too_new(older, 26)}, equal: {close}")
-print("loops:", *{node.op_type for node in older.graph.node} & {"Scan", "Loop"})
-
-# %% [markdown]
-# The body computes one token after the other, in a Scan. That is right, and slow for long texts: for an operator of
-# this kind, way 3 of section 2 may be worth the effort. Measure first. (`too_new` looks at the main graph only. The body of a Scan is a
-# graph, too: the exercise below asks for all graphs.)
-#
-# Inlining also helps with an operator that the runtime *has*, but not in this form. The mask of section 1 needs no
-# Expand then:
-
-# %%
-small = inlined(narrow, "Attention")
-feeds = {name: rng.standard_normal((2, 4, 6, 8)).astype(np.float32) for name in "qkv"}
-feeds["m"] = np.arange(6) < np.array([6, 4])[:, None, None, None]
-(expected,) = ReferenceEvaluator(narrow).run(None, feeds)
-print(nodes(small), np.allclose(session(small).run(None, feeds)[0], expected, atol=1e-5))
-
-# %% [markdown]
-# **`one_opset_behind`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=105): way 1 for any
-# model. `inline_selected_functions` is not enough for it: it sets no defaults, gives some bodies no shapes, and does not
-# say which node has no definition. The exercise gives each node a function of the model, and inlines these.
-
-# %%
-lab.check("one_opset_behind")
-
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Scales per channel, and weights of seven bits
 #
@@ -987,17 +988,22 @@ lab.check("quantize_around")
 # ## Deeper: One token at a time
 #
 # A language model writes one token per run. The keys and values of all earlier tokens do not change, so the model keeps
-# them: the *key-value cache* is an input `past` and an output `present`, and the caller passes one as the other in the
-# next run. Most exported language models use two operators of ONNX Runtime's own domain, `com.microsoft`, which have no
-# definition in ONNX. The first is `GroupQueryAttention`: several heads of queries (8 here) share one head of keys
-# (2 here), so the cache is smaller. `last` is the index of the newest token, and `total` the number of tokens.
+# them: the *key-value cache* is an input `past` and an output `present`, and the caller passes `present` as `past` in
+# the next run. Many exported language models use two operators of ONNX Runtime's own domain, `com.microsoft`, which
+# have no definition in ONNX. The first is `GroupQueryAttention`: 8 heads of queries share 2 heads of keys, 4 to 1, so
+# the cache is a quarter of the size. It is always causal. The heads lie next to each other in the last axis of q, k and v;
+# the cache is [batch, heads, tokens, size]. `last`, which the documentation calls `seqlens_k`, is the index of the newest
+# token, and `total` the number of tokens.
 
 # %%
 decoder = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23, "com.microsoft": 1]>
     decoder (float[1, n, 256] q, float[1, n, 64] k, float[1, n, 64] v,
-             float[1, 2, old, 32] past_k, float[1, 2, old, 32] past_v, int32[1] last, int32 total)
-    => (float[1, n, 256] y, float[1, 2, all, 32] present_k, float[1, 2, all, 32] present_v)
-    { y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads = 8, kv_num_heads = 2>
+             float[1, 2, old, 32] past_k, float[1, 2, old, 32] past_v,
+             int32[1] last, int32 total)
+    => (float[1, n, 256] y,
+        float[1, 2, all, 32] present_k, float[1, 2, all, 32] present_v)
+    { y, present_k, present_v = com.microsoft.GroupQueryAttention
+        <num_heads = 8, kv_num_heads = 2>
         (q, k, v, past_k, past_v, last, total) }""")
 runtime = session(decoder)
 sequence = {
@@ -1030,8 +1036,8 @@ for begin, end in ((0, 4), (4, 5), (5, 6)):  # a prompt of four tokens, then one
     print(f"tokens {begin} to {end - 1}: cache {cache[0].shape}, as PyTorch at once: {equal}")
 
 # %% [markdown]
-# `last` is where callers go wrong. One too many is refused. One too few writes the new key over the key before it, without
-# a message:
+# A wrong `last` is refused only if it is too large. One too few writes the new key over the key before it, without a
+# message:
 
 # %%
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
@@ -1043,13 +1049,15 @@ print(
 )
 
 # %% [markdown]
-# `Attention` of opset 23 has the same cache, without `last`, and runs in any engine that has the opset:
+# `Attention` of opset 23 has the same cache, without `last`. With `past`, its causal mask begins after the cached tokens,
+# so `is_causal = 1` is right here. Engines have disagreed about this, so test yours:
 
 # %%
 standard = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23]>
     decoder (float[1, n, 256] q, float[1, n, 64] k, float[1, n, 64] v,
              float[1, 2, old, 32] past_k, float[1, 2, old, 32] past_v)
-    => (float[1, n, 256] y, float[1, 2, all, 32] present_k, float[1, 2, all, 32] present_v)
+    => (float[1, n, 256] y,
+        float[1, 2, all, 32] present_k, float[1, 2, all, 32] present_v)
     { y, present_k, present_v = Attention<q_num_heads = 8, kv_num_heads = 2, is_causal = 1>
         (q, k, v, , past_k, past_v) }""")
 feeds = {name: x[:, 5:] for name, x in sequence.items()}
@@ -1067,7 +1075,8 @@ weights = rng.standard_normal((N, K)).astype(np.float32)
 blocks = weights.reshape(N, K // BLOCK, BLOCK)
 scales = np.abs(blocks).max(2) / 7
 codes = np.clip(np.rint(blocks / scales[..., None]), -8, 7).astype(np.int8)
-packed = (codes[..., 0::2] + 8 | (codes[..., 1::2] + 8) << 4).astype(np.uint8)
+unsigned = (codes + 8).astype(np.uint8)
+packed = unsigned[..., 0::2] | unsigned[..., 1::2] << 4
 small = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23, "com.microsoft": 1]>
     small (float[n, {K}] x) => (float[n, {N}] y)
     {{ y = com.microsoft.MatMulNBits<K = {K}, N = {N}, bits = 4, block_size = {BLOCK}>
@@ -1254,4 +1263,5 @@ lab.quiz()
 #   instructions. Read it after your own.
 #
 # Previous: [18: One operator, several engines](18_four_engines.ipynb)
+# · Next: [20: In production](20_in_production.ipynb)
 # · [Glossary](../docs/glossary.md)

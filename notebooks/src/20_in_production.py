@@ -46,8 +46,10 @@ library = compile_library(lab.cpp("20_detector.cpp"), "ort")
 rng = np.random.default_rng(23)
 
 DETECTOR = """<ir_version: 10, opset_import: ["": 20, "lesson": 1]>
-detector (float[1, 3, 128, 128] image) => (float[1, n, 4] boxes, float[1, 2, n] scores, int64[k, 3] found)
-<int64[3] flat = {1, 16, 256}, int64[1] most = {20}, float[1] iou = {0.5}, float[1] least = {18.0}> {
+detector (float[1, 3, 128, 128] image)
+=> (float[1, n, 4] boxes, float[1, 2, n] scores, int64[k, 3] found)
+<int64[3] flat = {1, 16, 256}, int64[1] most = {20},
+ float[1] iou = {0.5}, float[1] least = {18.0}> {
     [tone]  tone = lesson.Tone(image)
     [left]  left = Conv <pads = [1, 1, 1, 1]> (tone, left_weight)
     [right] right = Conv <pads = [1, 1, 1, 1]> (tone, right_weight)
@@ -79,7 +81,8 @@ WEIGHTS = {
 def detector(mix="Mix", rounding="last = Identity(sum)"):
     text = DETECTOR.replace("MIX", mix).replace("ROUND", rounding)
     model = onnx.parser.parse_model(text)
-    tensors = [numpy_helper.from_array(value.astype(F), name) for name, value in WEIGHTS.items()]
+    arrays = {name: value.astype(F) for name, value in WEIGHTS.items()}
+    tensors = [numpy_helper.from_array(value, name) for name, value in arrays.items()]
     parts = numpy_helper.from_array(np.array([4, 2]), "parts")
     model.graph.initializer.extend([*tensors, parts])
     return model
@@ -97,7 +100,8 @@ HALF = "half = Cast <to = 10> (sum)\n    last = Cast <to = 1> (half)"
 ours, theirs = detect(detector(), image), detect(detector(rounding=HALF), image)
 rows = min(len(ours), len(theirs))
 print(f"{len(ours)} boxes in float32, {len(theirs)} with a float16 head")
-print(f"largest difference of two rows: {np.abs(ours[:rows, :4] - theirs[:rows, :4]).max():.0f} pixels")
+gap = np.abs(ours[:rows, :4] - theirs[:rows, :4]).max()
+print(f"largest difference of two rows: {gap:.0f} pixels")
 
 # %% [markdown]
 # The image has 128 pixels. Is the engine broken? Section 4 answers this. Before that come the reports about time, about
@@ -376,7 +380,8 @@ if LINUX:
         found = call("addr2line", "-e", "libops.debug", hex(address - base)).stdout
         number = found.split(":")[-1].split()[0]
         line = source.read_text().splitlines()[int(number) - 1] if number.isdigit() else "??"
-        print(f"{name:14} {line.strip() if 'y[i] = x[i]' in line else 'another place, or none'}")
+        found = line.strip() if "y[i] = x[i]" in line else "another place, or none"
+        print(f"{name:14} {found}")
 
 # %% [markdown]
 # A library is loaded at another address in each process. addr2line counts from the **first** mapping of the file, not

@@ -118,7 +118,9 @@ def test_whatever_is_killed_the_grades_are_the_same(place, quiet):
     _, warned = first.communicate(timeout=120)
     kept = verdicts()
     if first.returncode != 0:  # it may have been at its last answer
-        assert first.returncode == 130 and "Run the same command again to resume" in warned and "Traceback" not in warned
+        assert (
+            first.returncode == 130 and "Run the same command again to resume" in warned and "Traceback" not in warned
+        )
     go.unlink()
 
     second = start(place, "faulty")  # all is killed at once, as by a system that is out of memory
