@@ -991,12 +991,13 @@ lab.check("quantize_around")
 # them: the *key-value cache* is an input `past` and an output `present`, and the caller passes `present` as `past` in
 # the next run. Many exported language models use two operators of ONNX Runtime's own domain, `com.microsoft`, which
 # have no definition in ONNX. The first is `GroupQueryAttention`: 8 heads of queries share 2 heads of keys, 4 to 1, so
-# the cache is a quarter of the size. It is always causal. The heads lie next to each other in the last axis of q, k and v;
+# the cache is a quarter of the size. It is always causal. The heads are next to each other in the last axis of q, k and v;
 # the cache is [batch, heads, tokens, size]. `last`, which the documentation calls `seqlens_k`, is the index of the newest
 # token, and `total` the number of tokens.
 
 # %%
-decoder = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23, "com.microsoft": 1]>
+decoder = onnx.parser.parse_model("""
+    <ir_version: 10, opset_import: ["": 23, "com.microsoft": 1]>
     decoder (float[1, n, 256] q, float[1, n, 64] k, float[1, n, 64] v,
              float[1, 2, old, 32] past_k, float[1, 2, old, 32] past_v,
              int32[1] last, int32 total)
@@ -1044,9 +1045,10 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 with raises(InvalidArgument, "seqlens_k[0] = 6 is out of range"):
     step(5, 6, before, last=6)
-print(
-    "one too few is right:", np.allclose(step(5, 6, before, last=4)[0], whole[:, 5:], atol=0.1)
-)
+y, after = step(5, 6, before, last=4)
+print("one too few: the result is right:", np.allclose(y, whole[:, 5:], atol=0.1))
+kept = np.array_equal(after[0][:, :, 4], before[0][:, :, 4])
+print("the key before it is kept:", kept)
 
 # %% [markdown]
 # `Attention` of opset 23 has the same cache, without `last`. With `past`, its causal mask begins after the cached tokens,
