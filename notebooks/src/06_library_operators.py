@@ -638,7 +638,96 @@ for wanted in (None, {"oplab": 2}, {"oplab_ops": 2}):
 [dim.dim_param or dim.dim_value for dim in own.graph.output[0].type.tensor_type.shape.dim]
 
 # %% [markdown]
-# ## 6. Limits
+# ## 6. Attributes and the version of a domain: foo
+#
+# The second operator is the classic example of a custom operator. It takes two tensors, a float and an int, and computes
+# `attr1 * input1 + input2 ** attr2`.
+
+# %%
+ops.load()
+print(torch.ops.oplab.foo_forward.default._schema)
+
+
+class FooModel(torch.nn.Module):
+    def __init__(self, attr1, attr2):
+        super().__init__()
+        self.attr1, self.attr2 = attr1, attr2
+
+    def forward(self, input1, input2):
+        return torch.ops.oplab.foo_forward(input1, input2, self.attr1, self.attr2)
+
+
+# %% [markdown]
+# *(TorchScript path.)* A number becomes an attribute in two steps, and each step has a type: the letter converts the value to
+# a Python number, and the suffix converts the number to an attribute. Here are four combinations for `attr1 = 2.75`.
+
+# %%
+pair, foo_names = (torch.rand(2, 3), torch.rand(2, 3)), ["input1", "input2"]
+
+
+def mapped(letter, suffix):
+    def symbolic(g, input1, input2, attr1, attr2):
+        return g.op("oplab::Foo", input1, input2, **{f"attr1_{suffix}": attr1}, attr2_i=attr2)
+
+    register_custom_op_symbolic(
+        "oplab::foo_forward", parse_args("v", "v", letter, "i")(symbolic), 9
+    )
+    (attribute, _) = export(FooModel(2.75, 3), pair, foo_names).graph.node[0].attribute
+    value = onnx.helper.get_attribute_value(attribute)
+    return f"{onnx.AttributeProto.AttributeType.Name(attribute.type)} {value}"
+
+
+for letter, suffix in (("f", "f"), ("i", "f"), ("i", "i")):
+    print(f'letter "{letter}", suffix _{suffix}: {mapped(letter, suffix)}')
+with raises(TypeError, "incompatible function arguments"):
+    mapped("f", "i")
+
+# %% [markdown]
+# Only the last combination fails. `"i"` truncates a float without a warning: `FLOAT 2.0` has the right type and the wrong
+# value. Check the value, not only the type.
+
+
+# %%
+@parse_args("v", "v", "f", "i")
+def to_foo(g, input1, input2, attr1, attr2):
+    return g.op("oplab::Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
+
+
+register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
+
+# %% [markdown]
+# Foo belongs to **version 2** of the domain `oplab`: its kernel is registered for that version. The version states since when
+# an operator exists: in a model that imports version 1, there is no Foo. (A version is not a way to change what an operator
+# means. Chapter 12 shows what happens if you try.)
+
+# %%
+foo_feeds = {name: value.numpy() for name, value in zip(foo_names, pair, strict=True)}
+with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
+    session(export(FooModel(2.75, 3), pair, foo_names)).run(None, foo_feeds)
+model = export(FooModel(2.75, 3), pair, foo_names, custom_opsets={"oplab": 2})
+onnx.checker.check_model(model, full_check=True)
+expected = FooModel(2.75, 3)(*pair).numpy()
+print("equal:", np.allclose(session(model).run(None, foo_feeds)[0], expected, atol=1e-6))
+lab.show(model)
+
+# %% [markdown]
+# With the letter `"v"`, the numbers remain tensors, and `g.op` takes them as the third and fourth input. This export succeeds
+# too, but the kernel has two inputs and two attributes and does not accept four inputs.
+
+# %%
+register_custom_op_symbolic(
+    "oplab::foo_forward",
+    lambda g, a, b, attr1, attr2: g.op("oplab::Foo", a, b, attr1, attr2),
+    9,
+)
+as_inputs = export(FooModel(2.75, 3), pair, foo_names, custom_opsets={"oplab": 2})
+print(wiring(as_inputs)[-1])
+with raises(InvalidGraph, "has input size 4 not in range [min=2, max=2]"):
+    session(as_inputs)
+register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
+
+# %% [markdown]
+# ## 7. Limits
 #
 # - An attribute is a constant. A number that is computed from an input is frozen at its value during the export. The
 #   TorchScript path only warns, and `quiet_exports()` hides warnings, so this cell shows it. Here the number of rows was 2 at
@@ -669,7 +758,7 @@ for entry in frozen.graph.node[0].attribute:
 #   tests and by the kernel.
 # - A node in a custom domain runs only where your kernel is available. Map to an ONNX operator if there is one.
 #
-# ## 7. Exercises
+# ## 8. Exercises
 #
 # The exercises map operators that this lesson does not show. The grader runs each function in its own process, so what you
 # registered in this notebook has no effect there. For a hint, call `lab.hint("ps_roi_align")`.
@@ -855,95 +944,6 @@ if importlib.util.find_spec("torch_cluster"):
 
 # %%
 lab.check("spmm")
-
-# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
-# ## Deeper: Attributes and the version of a domain: foo
-#
-# The second operator is the classic example of a custom operator. It takes two tensors, a float and an int, and computes
-# `attr1 * input1 + input2 ** attr2`.
-
-# %%
-ops.load()
-print(torch.ops.oplab.foo_forward.default._schema)
-
-
-class FooModel(torch.nn.Module):
-    def __init__(self, attr1, attr2):
-        super().__init__()
-        self.attr1, self.attr2 = attr1, attr2
-
-    def forward(self, input1, input2):
-        return torch.ops.oplab.foo_forward(input1, input2, self.attr1, self.attr2)
-
-
-# %% [markdown]
-# *(TorchScript path.)* A number becomes an attribute in two steps, and each step has a type: the letter converts the value to
-# a Python number, and the suffix converts the number to an attribute. Here are four combinations for `attr1 = 2.75`.
-
-# %%
-pair, foo_names = (torch.rand(2, 3), torch.rand(2, 3)), ["input1", "input2"]
-
-
-def mapped(letter, suffix):
-    def symbolic(g, input1, input2, attr1, attr2):
-        return g.op("oplab::Foo", input1, input2, **{f"attr1_{suffix}": attr1}, attr2_i=attr2)
-
-    register_custom_op_symbolic(
-        "oplab::foo_forward", parse_args("v", "v", letter, "i")(symbolic), 9
-    )
-    (attribute, _) = export(FooModel(2.75, 3), pair, foo_names).graph.node[0].attribute
-    value = onnx.helper.get_attribute_value(attribute)
-    return f"{onnx.AttributeProto.AttributeType.Name(attribute.type)} {value}"
-
-
-for letter, suffix in (("f", "f"), ("i", "f"), ("i", "i")):
-    print(f'letter "{letter}", suffix _{suffix}: {mapped(letter, suffix)}')
-with raises(TypeError, "incompatible function arguments"):
-    mapped("f", "i")
-
-# %% [markdown]
-# Only the last combination fails. `"i"` truncates a float without a warning: `FLOAT 2.0` has the right type and the wrong
-# value. Check the value, not only the type.
-
-
-# %%
-@parse_args("v", "v", "f", "i")
-def to_foo(g, input1, input2, attr1, attr2):
-    return g.op("oplab::Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
-
-
-register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
-
-# %% [markdown]
-# Foo belongs to **version 2** of the domain `oplab`: its kernel is registered for that version. The version states since when
-# an operator exists: in a model that imports version 1, there is no Foo. (A version is not a way to change what an operator
-# means. Chapter 12 shows what happens if you try.)
-
-# %%
-foo_feeds = {name: value.numpy() for name, value in zip(foo_names, pair, strict=True)}
-with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
-    session(export(FooModel(2.75, 3), pair, foo_names)).run(None, foo_feeds)
-model = export(FooModel(2.75, 3), pair, foo_names, custom_opsets={"oplab": 2})
-onnx.checker.check_model(model, full_check=True)
-expected = FooModel(2.75, 3)(*pair).numpy()
-print("equal:", np.allclose(session(model).run(None, foo_feeds)[0], expected, atol=1e-6))
-lab.show(model)
-
-# %% [markdown]
-# With the letter `"v"`, the numbers remain tensors, and `g.op` takes them as the third and fourth input. This export succeeds
-# too, but the kernel has two inputs and two attributes and does not accept four inputs.
-
-# %%
-register_custom_op_symbolic(
-    "oplab::foo_forward",
-    lambda g, a, b, attr1, attr2: g.op("oplab::Foo", a, b, attr1, attr2),
-    9,
-)
-as_inputs = export(FooModel(2.75, 3), pair, foo_names, custom_opsets={"oplab": 2})
-print(wiring(as_inputs)[-1])
-with raises(InvalidGraph, "has input size 4 not in range [min=2, max=2]"):
-    session(as_inputs)
-register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: The same operators on the dynamo path

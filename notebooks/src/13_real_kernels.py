@@ -1148,7 +1148,8 @@ lab.show(models["TorchScript path"])
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Neighbours in batches
 #
-# The last exercise is the operator of the section above. It has everything at once: four inputs of two dtypes, two of them optional, two outputs,
+# The last exercise is the operator of the section above. It has everything at once: four inputs of two dtypes, two of them
+# optional, two outputs,
 # an attribute without a default, and offsets that come from the model and may be wrong. A batch is a part of `xyz`: with the
 # offsets `[40, 60]`, the points 0 to 39 are the first batch and 40 to 59 the second. An offset that is too large would be an index
 # beyond the end, so check all of them before you use one.

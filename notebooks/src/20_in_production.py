@@ -139,7 +139,7 @@ def slowest(events):
 
 
 events = profile(detector())
-print("the slowest node:", slowest(events))
+print("⏱ the slowest node:", slowest(events))
 
 # %% [markdown]
 # Look at the calls of `tone` one by one before you optimise it. The event `model_run` is a whole run; a call belongs to
@@ -150,7 +150,7 @@ runs = [event for event in events if event["name"] == "model_run"]
 calls = [event["dur"] / 1000 for event in events if event["name"] == "tone_kernel_time"]
 print("⏱ the calls of tone, ms:", [round(call, 1) for call in calls])
 later = [event for event in events if event["ts"] >= runs[1]["ts"]]
-print("the slowest node from the second run on:", slowest(later))
+print("⏱ the slowest node from the second run on:", slowest(later))
 
 # %% [markdown]
 # The first run is **warm-up**: kernels make tables, memory is requested, caches are cold. Leave it out. (If a process

@@ -481,7 +481,7 @@ def crashes(rng: Draws) -> dict[str, Crash]:
         f"/usr/lib/lib{second}.so.1",
         f"/home/lib{first}.so",
     )
-    lines, bases, codes = [], [], []
+    lines, bases, codes, ends = [], [], [], []
     at = 0x5500_0000_0000 + 0x1000 * int(rng.integers(1, 1 << 20))
     for path in paths:
         pages = [int(n) for n in rng.integers(2, 40, 4)]
@@ -494,6 +494,7 @@ def crashes(rng: Draws) -> dict[str, Crash]:
                 at += 0x1000  # as linkers do: the rest of the last page is mapped twice
             lines.append(f"{at:x}-{at + 0x1000 * count:x} {kind} {offset:08x} fd:01 {1500 + len(lines)}    {path}")
             at, offset = at + 0x1000 * count, offset + 0x1000 * count
+        ends.append(at)
         lines.append(f"{at:x}-{at + 0x3000:x} rw-p 00000000 00:00 0 ")
         at += 0x3000 + 0x1000 * int(rng.integers(1, 1 << 20))
     stack = at
@@ -516,7 +517,9 @@ def crashes(rng: Draws) -> dict[str, Crash]:
         "a crash in a library": crash((1, inside(1))),
         "with the functions that called it": crash((1, inside(1)), (2, inside(2)), (0, inside(0))),
         "two libraries of one name": crash((3, inside(3)), (1, inside(1)), (3, inside(3))),
-        "the first and the last byte of the code": crash((2, codes[2][0]), (2, codes[2][1]), (0, codes[0][0] + 1)),
+        "the first and the last byte of a file": crash(
+            (2, bases[2]), (2, ends[2]), (None, ends[2] + 1), (0, codes[0][0] + 1)
+        ),
         "a call through a wild pointer": crash((None, 0x10), (1, inside(1)), (None, stack + 0x123), (2, inside(2))),
         "the memory after a library, and a gap": crash((None, codes[0][0] - 0x100_0000), (None, stack - 0x800)),
         "twelve frames": crash(*((file, inside(file)) for file in (0, 1, 2) * 4)),
