@@ -50,7 +50,8 @@ lab.show(vectors)
 #
 # In chapter 11, such kernels were written in Python. Now you write one that needs no Python.
 #
-# The next cell defines four helpers; open it if you like. `model` builds a model of one node in the domain `lesson`,
+# The next cell defines five helpers and the model `my_add`; open it if you like. `model` builds a model of one node in
+# the domain `lesson`,
 # `load` creates an ONNX Runtime session with libraries of kernels, `run` passes the inputs in order and returns the first
 # output, and `build` compiles a file of `notebooks/cpp` with `compile_library`, the function that the grader uses for
 # your files.
@@ -362,8 +363,9 @@ with raises(RuntimeException, "Attribute name and type don't match"):
     load(model("Scale", ["x"], factor=2), strict)
 
 # %% [markdown]
-# The attribute is required, and its type is exact: `factor=2` is an INT in the model, and is rejected. ONNX has no place
-# for a default of *your* operator, so the kernel has to define it. The obvious way is to interpret a failure as "missing":
+# The attribute is required, and its type is exact: `factor=2` is an INT in the model, and is rejected. A custom op does
+# not declare its attributes to ONNX Runtime, so the kernel has to define the default. The obvious way is to
+# interpret a failure as "missing":
 
 # %%
 lab.diff("12_scale.cpp", "12_scale_default.cpp")
@@ -624,8 +626,8 @@ for how, title in ways.items():
 #   exception. That is how this build behaves, not a guarantee: the C API forbids exceptions, and a runtime built without
 #   exceptions (phones) cannot catch them.
 # - **The code is lost.** Every exception becomes RUNTIME_EXCEPTION. A caller cannot distinguish a user's mistake from
-#   a broken machine. Only a status that `ComputeV2` returns keeps `INVALID_ARGUMENT`: from `CreateKernelV2`, Python sees
-#   RuntimeException whatever the code was.
+#   a broken machine. Only a status that is returned during a run keeps `INVALID_ARGUMENT`, from `ComputeV2` or from
+#   `Compute` of the lite API: from `CreateKernelV2`, Python sees RuntimeException whatever the code was.
 # - **The message is lost** where the thrown object is not a `std::exception`.
 # - `Compute` of the plain kernel returns nothing, so it *can only* throw.
 # - **An exception on another thread is worse.** It is not specified what happens when an exception leaves a piece of
@@ -763,7 +765,8 @@ for version in (1, 2, 3):
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: The lite API
 #
-# The lite API needs half the lines for the same operator. `onnxruntime_lite_custom_op.h` derives the inputs and outputs
+# With the lite API, the kernel and the op take 10 lines instead of 40. `onnxruntime_lite_custom_op.h` derives the
+# inputs and outputs
 # from the parameters of a function: `const Tensor<T>&` is an input, `Tensor<T>&` an output. The entry point creates the op
 # with `CreateLiteCustomOp`.
 
@@ -841,7 +844,8 @@ with raises(InvalidArgument, 'Lookup: no value for "mg".'):
     load(strictly, lookup).run(None, {"key": keys})
 
 # %% [markdown]
-# Now the mistakes. Integers are not floats: `helper.make_node(…, values=[1, 2])` writes INTS too. An empty list is refused as well,
+# Now the mistakes. Integers are not floats: `helper.make_node(…, values=[1, 2])` writes INTS too. An empty list is
+# refused as well,
 # because ONNX Runtime reads an attribute of *any* other type as a list without values. And a list of strings is visible but not
 # readable: headers 1.21 have no function for it in a kernel. Write a tensor instead, or one string with separators, which the
 # TorchScript path can write as well.
@@ -902,11 +906,13 @@ for form, (initializers, nodes) in forms.items():
     print(f"{form:25} prepared {[int(times[0]) for _, times in runs_of_it]} times")
 
 # %% [markdown]
-# An initializer that is also a graph input is a default, which each run may replace. So it is not a constant. A kernel needs both ways.
+# An initializer that is also a graph input is a default, which each run may replace. So it is not a constant. A
+# kernel needs both ways.
 #
 # ### Scratch memory
 #
-# In the other way, `Compute` needs memory for the prepared `w`. ONNX Runtime's allocator keeps freed memory for the next run. By hand it
+# In the other way, `Compute` needs memory for the prepared `w`. ONNX Runtime's allocator keeps freed memory for the
+# next run. By hand it
 # takes four calls; `oplab::Scratch` is an object that frees its memory when it is destroyed. Both kernels below get 16 MB,
 # and refuse a negative number while they use it.
 

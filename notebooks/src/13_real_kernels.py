@@ -69,8 +69,8 @@ lab.source("13_pick.cpp", "struct OneType")
 #
 # What chapter 12 explained is written once, in `13_kernel.h`: the entry point, the domain `lesson`, and `Base`, a `CustomOpBase` with
 # `CreateKernelV2`. `FLOAT`, `INT64` and so on are short names of ONNX Runtime's constants, such as
-# `ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT`. A kernel of this chapter is a `compute` function that may throw, and `Guarded` makes a status
-# of each exception. For a user's mistake `compute`
+# `ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT`. A kernel of this chapter is a `compute` function that may throw, and `Guarded` turns each
+# exception into a status. For a user's mistake `compute`
 # throws an `Ort::Exception` with the code `ORT_INVALID_ARGUMENT`.
 
 # %%
@@ -169,7 +169,7 @@ print("all three load")
 lab.source("13_pick.cpp", "struct ScaleUnchecked")
 
 # %% [markdown]
-# The next cells run each model **in its own process** with the function `apart`, because two of the runs do not return.
+# The next cells run each model **in its own process** with the function `apart`, because two of the runs crash.
 
 # %% {"jupyter": {"source_hidden": true}}
 import subprocess
@@ -298,7 +298,7 @@ with raises(InvalidGraph, "has output size 1 not in range [min=2, max=2]"):
 
 # %% [markdown]
 # If an output is declared optional, it may be absent, and then `GetOutput` returns null. The kernel of section 1 checks this before it
-# writes: see its last two lines.
+# writes: see the line with `outside`.
 
 # %%
 lab.source("13_pick.cpp", "struct OneOutput")
@@ -402,7 +402,7 @@ assert len(set(found.values())) > 1
 lab.source("13_alike.cpp", "struct Fixed")
 
 # %% [markdown]
-# To prove it, compare the values with NumPy. Then check for the same bits in every order, and on one, two and four of ONNX
+# To test it, compare the values with NumPy. Then check for the same bits in every order, and on one, two and four of ONNX
 # Runtime's own threads.
 
 # %%
@@ -608,7 +608,7 @@ with raises(REFUSED, "Windows: reversed must be 0 or 1, not 2."):
 # - The crashes were observed with ONNX Runtime 1.31.1 and headers 1.21. If one of these cells no longer fails, the runtime has
 #   changed, and this chapter has to be updated.
 #
-# ## 10. Exercises
+# ## 9. Exercises
 #
 # The comment at the top of each file describes what the operator computes. The files register the domain `lab`. If a kernel crashes,
 # run it with `--sanitize`, for example `oplab check c13.grid --sanitize`, which finds the line.
@@ -813,7 +813,7 @@ print(shown(windowed))
 # ## Deeper: In place, and what aliasing breaks
 #
 # May `y` have the memory of `x`? The table of an operator has two entries for it: `GetMayInplace` *permits* it for pairs of an input and
-# an output, and `GetAliasMap` *declares* that they are the same memory. One kernel is registered with four names: `Plain` sets neither
+# an output, and `GetAliasMap` *declares* that they are the same memory. The kernel is registered four times: `Plain` sets neither
 # entry. It computes y[i] = x[i] + x[i-1], and its second output is whether both addresses are equal.
 
 # %%

@@ -16,13 +16,15 @@
 # After this chapter you can
 #
 # - measure a kernel so that the number means something, and plot it next to the machine's limits and next to its peers;
-# - turn a naive kernel into one that comes close to ONNX Runtime's own operator or beats it, one idea at a time: hoist, vectorise,
+# - turn a naive kernel into one that comes close to ONNX Runtime's own operator or beats it, one idea at a time:
+# hoist, vectorise,
 #   use threads; in the deeper sections also choose the width of a vector, block, and do less work;
 # - decide when a plugin is not worth it.
 #
 # ## 1. The failure: one node, slower than three
 #
-# In ONNX, `3a + 2b` is three nodes: Mul, Mul, Add. Each node reads its operands from memory and writes its result to memory. A single
+# In ONNX, `3a + 2b` is three nodes: Mul, Mul, Add. Each node reads its operands from memory and writes its result to
+# memory. A single
 # custom node reads a and b once and writes y once, so it should be about twice as fast.
 
 # %%
@@ -72,7 +74,8 @@ lab.figure(
 )
 
 # %% [markdown]
-# The fused kernel is correct, but much slower. A line that begins with ⏱ depends on your machine, as do the figures of this chapter.
+# The fused kernel is correct, but much slower. (Part of this is threads: the three nodes may use two, this kernel one.)
+# A line that begins with ⏱ depends on your machine, as do the figures of this chapter.
 # Here are the two models and the kernel, a direct translation of the formula.
 
 # %%
@@ -82,7 +85,8 @@ lab.show(three, naive)
 lab.source("14_my_add.cpp", "struct Naive")
 
 # %% [markdown]
-# The C++ files of this chapter are in `notebooks/cpp`. `14_my_add.cpp` has several such functions, one for each step of the chapter,
+# The C++ files of this chapter are in `notebooks/cpp`. `14_my_add.cpp` has several such functions, one for each step
+# of the chapter,
 # and makes an operator of each. It uses `oplab_kernel.h`, the header from chapter 13:
 
 # %%
@@ -95,8 +99,10 @@ lab.source("14_my_add.cpp", "struct Add")
 #
 # `race` and `times_as_fast` (in `oplab/timing.py`) do the first three of these, and the figures do the last:
 #
-# - **Warm up.** The first run includes the cost of memory that is touched for the first time, of starting threads and of cold caches.
-# - **Take turns.** A machine gets slower and faster for seconds at a time. In each round every contestant runs once, and every other
+# - **Warm up.** The first run includes the cost of memory that is touched for the first time, of starting threads
+# and of cold caches.
+# - **Take turns.** A machine gets slower and faster for seconds at a time. In each round every contestant runs once,
+# and every other
 #   round runs in reverse order.
 # - **Compare within a round**, then take the **median** of the ratios. A mean would follow the worst round.
 # - **Show the spread.** Without the spread, you cannot judge a ratio.
@@ -144,8 +150,10 @@ lab.figure(
 # %% [markdown]
 # ### New memory
 #
-# A benchmark that keeps its results does not measure the kernel alone. Each kept result needs new memory, and the system has to find
-# and clear every page of it during your kernel's run. When a result is dropped, the next run reuses its pages. `race` drops the results.
+# A benchmark that keeps its results does not measure the kernel alone. Each kept result needs new memory, and the
+# system has to find
+# and clear every page of it during your kernel's run. When a result is dropped, the next run reuses its pages.
+# `race` drops the results.
 # The two measurements below cannot take turns: one would reuse the memory that the other drops.
 
 # %%
@@ -168,13 +176,16 @@ lab.figure(
 )
 
 # %% [markdown]
-# Two more rules. **Threads:** give both sides the same number of threads, here the notebook's, or you compare thread counts. **Results:**
+# Two more rules. **Threads:** give both sides the same number of threads, here the notebook's, or you compare thread
+# counts. **Results:**
 # check the results of what you time. A kernel that returns early is always the fastest.
 #
 # ## 3. The limits of the machine
 #
-# How fast can `3a + 2b` be at best? It moves 12 bytes for each element, and the memory bandwidth is limited. The *triad* of the STREAM
-# benchmark measures this bandwidth: `c[i] = a[i] + s * b[i]` on arrays that do not fit into any cache, best of several runs. For kernels
+# How fast can `3a + 2b` be at best? It moves 12 bytes for each element, and the memory bandwidth is limited. The
+# *triad* of the STREAM
+# benchmark measures this bandwidth: `c[i] = a[i] + s * b[i]` on arrays that do not fit into any cache, best of
+# several runs. For kernels
 # that compute a lot, the other limit is arithmetic: products and sums in registers, with no memory access at all. Both limits are
 # measured here, with the same number of threads as the kernels.
 
@@ -189,31 +200,39 @@ print(f"⏱ {bandwidth:.0f}·10⁹ bytes and {peak:.0f}·10⁹ operations per se
 lab.source("14_limits.cpp", "static float triad")
 
 # %% [markdown]
-# The loop that measures the arithmetic is compiled several times. On x86 it is compiled for SSE, AVX2 and AVX-512, the instruction sets
-# that compute 4, 8 or 16 floats at once (on AArch64 for NEON: 4). At run time, `chosen_simd` finds the widest set that the processor has,
-# and `run_vectorised` calls the version for that set (`csrc/common/simd.h`). The course's compiler flags do not name a processor, so all
-# other code is compiled for the oldest processor of the architecture. A library that you distribute has to be built that way, too: with
+# The loop that measures the arithmetic is compiled several times. On x86 it is compiled for SSE, AVX2 and AVX-512,
+# the instruction sets
+# that compute 4, 8 or 16 floats at once (on AArch64 for NEON: 4). At run time, `chosen_simd` finds the widest set
+# that the processor has,
+# and `run_vectorised` calls the version for that set (`csrc/common/simd.h`). The course's compiler flags do not name
+# a processor, so all
+# other code is compiled for the oldest processor of the architecture. A library that you distribute has to be built
+# that way, too: with
 # `-march=native`, it crashes with an illegal instruction on some machines.
 #
 # ## 4. `3a + 2b`, step by step
 #
 # The chapter improves each kernel in several steps. **Step 1, naive,** is the kernel of section 1.
-# **Step 2, hoisted:** `a.Data()` looks like a field access, but it is a call into ONNX Runtime through a table of functions, and the
+# **Step 2, hoisted:** `a.Data()` looks like a field access, but it is a call into ONNX Runtime through a table of
+# functions, and the
 # compiler cannot know that it returns the same pointer each time. Move it out of the loop.
 
 # %%
 lab.source("14_my_add.cpp", "struct Hoisted")
 
 # %% [markdown]
-# **Step 3, vectorised:** with plain pointers, the compiler automatically computes several elements with one instruction. To show what
-# that gains, step 2 disables it with an attribute of GCC; step 3 is the same code without the attribute. **Step 4, parallel:** it uses
+# **Step 3, vectorised:** with plain pointers, the compiler automatically computes several elements with one
+# instruction. To show what
+# that gains, step 2 disables it with an attribute of GCC; step 3 is the same code without the attribute. **Step 4,
+# parallel:** it uses
 # `parallel_for` from chapter 13, with pieces that are large enough to justify waking a thread.
 
 # %%
 lab.source("14_my_add.cpp", "struct Parallel")
 
 # %% [markdown]
-# The peers are the implementations that you would use otherwise: the three nodes, PyTorch's `3 * a + 2 * b`, and the course's `MyAdd`.
+# The peers are the implementations that you would use otherwise: the three nodes, PyTorch's `3 * a + 2 * b`, and the
+# course's `MyAdd`.
 
 # %%
 import torch
@@ -249,13 +268,18 @@ lab.figure(
 )
 
 # %% [markdown]
-# A mark shows the best run, because the limit is also the best of several runs. The line ends at the median: a long line indicates a busy
+# A mark shows the best run, because the limit is also the best of several runs. The line ends at the median: a long
+# line indicates a busy
 # machine. Printed ratios are still medians over the rounds.
 #
-# The last steps are close to the dashed line. From there on, no further optimisation of the loop helps: the kernel waits for the memory.
-# This is also why step 3 gains little over step 2, and why the speedup from threads is smaller than their number. The advantage over the
-# three nodes comes from **fusing**: fewer bytes, not faster arithmetic. One trick is left. An ordinary store first reads its cache line
-# from memory, so 16 bytes move where 12 are counted. Stores that bypass the cache (*non-temporal* stores) avoid this read, and can get
+# The last steps are close to the dashed line. From there on, no further optimisation of the loop helps: the kernel
+# waits for the memory.
+# This is also why step 3 gains little over step 2, and why the speedup from threads is smaller than their number.
+# The advantage over the
+# three nodes comes from **fusing**: fewer bytes, not faster arithmetic. One trick is left. An ordinary store first
+# reads its cache line
+# from memory, so 16 bytes move where 12 are counted. Stores that bypass the cache (*non-temporal* stores) avoid this
+# read, and can get
 # past the dashed line. On x86, the course's `MyAdd` uses them for a y of 16 MiB or more.
 #
 # Here is the finished file, with the registration of its four operators:
@@ -266,7 +290,8 @@ lab.source("14_my_add.cpp")
 # %% [markdown]
 # ## 5. When a plugin is not worth it
 #
-# **Small tensors.** A call of `session.run` has a cost, and so has each node, whatever it computes. Chains of 1 to 100 nodes on 16
+# **Small tensors.** A call of `session.run` has a cost, and so has each node, whatever it computes. Chains of 1 to
+# 100 nodes on 16
 # floats separate the two: the time grows by the cost of a node, and the rest is the cost of the call.
 
 
@@ -287,7 +312,8 @@ of_node, of_call = np.polyfit(lengths, [1e6 * np.min(seconds[n]) for n in length
 print(f"⏱ session.run takes {of_call:.1f} µs, and each node {of_node:.2f} µs more")
 
 # %% [markdown]
-# So a model with one small node shows the cost of the call. This benchmark cannot show what a plugin gains: a plugin belongs inside a
+# So a model with one small node shows the cost of the call. This benchmark cannot show what a plugin gains: a plugin
+# belongs inside a
 # network, and has to be timed there. The next networks have 30 layers of `3a + 2b`.
 
 # %%
@@ -319,10 +345,12 @@ lab.figure(
 )
 
 # %% [markdown]
-# On the left, a layer costs what its nodes cost: one node instead of three saves part of a microsecond for each layer. On the right, the
+# On the left, a layer costs what its nodes cost: one node instead of three saves part of a microsecond for each
+# layer. On the right, the
 # fused node saves memory traffic, and the gain grows with the size.
 #
-# **Work that the runtime does well.** ONNX Runtime's matrix product has been optimised for years. Your own three loops are correct, and
+# **Work that the runtime does well.** ONNX Runtime's matrix product has been optimised for years. Your own three
+# loops are correct, and
 # the compiler vectorises the inner one, but they are usually slower.
 
 # %%
@@ -342,7 +370,8 @@ print("equal:", np.allclose(*(run(squares) for run in products.values()), rtol=1
 print(f"⏱ ORT's own is {ahead:.1f} times as fast")
 
 # %% [markdown]
-# Before you write a plugin, ask three questions. Is the tensor so large that the cost of a node does not matter? Does the plugin save
+# Before you write a plugin, ask three questions. Is the tensor so large that the cost of a node does not matter?
+# Does the plugin save
 # memory traffic, or work, that the graph of standard nodes cannot save? Does the runtime lack a good kernel for it?
 #
 # ## 6. Threads must not change the result
@@ -374,17 +403,22 @@ same_bits(model(AB, Y, "y = lesson.Parallel(a, b)"), adds, part)
 # %% [markdown]
 # ## 7. Limits
 #
-# - These numbers are from one machine, for sizes that suit the lesson. On your machine, two neighbouring rows can change places: the
+# - These numbers are from one machine, for sizes that suit the lesson. On your machine, two neighbouring rows can
+# change places: the
 #   lesson asserts results, never times.
-# - The measured peak is the best result of a simple loop. A processor that lowers its clock frequency for wide vectors has more than one
+# - The measured peak is the best result of a simple loop. A processor that lowers its clock frequency for wide
+# vectors has more than one
 #   peak.
-# - A sum in a different order can differ in its last bits. A fused multiply-add (AVX2, AVX-512, NEON) rounds once where SSE2 rounds
+# - A sum in a different order can differ in its last bits. A fused multiply-add (AVX2, AVX-512, NEON) rounds once
+# where SSE2 rounds
 #   twice. The number of threads does not change the result; the processor does.
 #
 # ## 8. Exercises
 #
-# Your files are `exercises/csrc/c14_fuse_my_add.cpp`, `c14_deform_conv.cpp` and `c14_knn_grid.cpp`; the comment at the top of each file is
-# the complete specification. **Correctness comes first:** a naive answer that is correct passes with at least two fifths of the points.
+# Your files are `exercises/csrc/c14_fuse_my_add.cpp`, `c14_deform_conv.cpp` and `c14_knn_grid.cpp`; the comment at
+# the top of each file is
+# the complete specification. **Correctness comes first:** a naive answer that is correct passes with at least two
+# fifths of the points.
 # The other points grow with the speed on one thread, measured in turns with a baseline, and one fifth is for pieces that threads
 # can share. The message reports your speed, and which step is probably missing. A slow or busy machine costs you no points.
 #
@@ -400,17 +434,22 @@ lab.check("fuse_my_add")
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: The width of a vector
 #
-# In step 3, the compiler chose the vectors without knowing your processor: on x86-64 it uses 16 bytes. GCC and clang also let you write
-# vectors yourself: `vector_size(32)` defines a type of eight floats that supports `+` and `*`. Every width compiles on every processor
-# and computes the same. Here is the inner loop of a matrix product, six sums that should stay in registers, as one source for three
+# In step 3, the compiler chose the vectors without knowing your processor: on x86-64 it uses 16 bytes. GCC and clang
+# also let you write
+# vectors yourself: `vector_size(32)` defines a type of eight floats that supports `+` and `*`. Every width compiles
+# on every processor
+# and the results agree up to rounding. Here is the inner loop of a matrix product, six sums that should stay in
+# registers, as one source for three
 # widths. The next section uses this loop.
 
 # %%
 lab.source("14_add_up.h", "inline void add_up")
 
 # %% [markdown]
-# You can read the assembly that the compiler generates: `g++ -S`. Below is the innermost loop for each width. On x86-64 the loop is
-# compiled for AVX2, whatever your processor supports, because it is only read and not run. On other architectures, it is compiled for
+# You can read the assembly that the compiler generates: `g++ -S`. Below is the innermost loop for each width. On
+# x86-64 the loop is
+# compiled for AVX2, whatever your processor supports, because it is only read and not run. On other architectures,
+# it is compiled for
 # the compiler's default processor.
 
 # %%
@@ -441,11 +480,14 @@ lab.figure(
 
 # %% [markdown]
 # × is a multiply-add, ● reads or writes the stack. With GCC on x86-64: an AVX2 register has 32 bytes. GCC splits each operation
-# on 64 bytes into two but keeps the *variable* in memory, so all six sums are read and written in each step, although twelve of the 16
-# registers would hold them. The loop for 16 bytes is as short as the loop for 32, and each instruction does half of the work. On AArch64
+# on 64 bytes into two but keeps the *variable* in memory, so all six sums are read and written in each step,
+# although twelve of the 16
+# registers would hold them. The loop for 16 bytes is as short as the loop for 32, and each instruction does half of
+# the work. On AArch64
 # a register has 16 bytes, so check the wider variants there. clang may keep both halves in registers.
 #
-# So the width has to match the instruction set. Here are the times for each set that your processor has. `OPLAB_SIMD` selects a set when
+# So the width has to match the instruction set. Here are the times for each set that your processor has.
+# `OPLAB_SIMD` selects a set when
 # a session is created.
 
 # %%
@@ -493,8 +535,9 @@ lab.figure(
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: A deformable convolution
 #
-# Here the answers to the three questions are yes, yes and no: ONNX Runtime has a kernel for it, from opset 19 on. See how close you get
-# on your processor. For each output pixel and each of the kernel's nine positions (*taps*), an offset moves the place where the image is
+# To the three questions of section 5, the answers are yes, yes and no: ONNX Runtime has a kernel for it, from opset 19
+# on. See how close you get on your processor. For each output pixel and each of the filter's nine positions
+# (*taps*), an offset moves the place where the image is
 # read, which is usually between four pixels. The lesson's version has one image, a 3×3 kernel, pad 1 and no mask.
 
 # %%
@@ -507,17 +550,22 @@ lab.source("14_deform.cpp", "struct Place")
 lab.source("14_deform.cpp", "struct Naive")
 
 # %% [markdown]
-# **Step 2, hoisted.** The sample at a place does not depend on the output channel. Compute all samples of a pixel once (a column of
-# *im2col*, the matrix in which each column holds everything that one output pixel reads), and multiply this column by the weights of
+# **Step 2, hoisted.** The sample at a place does not depend on the output channel. Compute all samples of a pixel
+# once (a column of
+# *im2col*, the matrix in which each column holds everything that one output pixel reads), and multiply this column
+# by the weights of
 # every output channel.
 
 # %%
 lab.source("14_deform.cpp", "struct Hoisted")
 
 # %% [markdown]
-# **Step 3, vectorised.** Two loops still process one element at a time. The loop that samples reads each channel from a different plane,
-# far apart in memory: convert the image to *channels-last* once, and one place is four runs of neighbouring floats. The sum over i
-# cannot be vectorised at all, because the compiler must not reorder a float sum: transpose the weights, and let the inner loop run over
+# **Step 3, vectorised.** Two loops still process one element at a time. The loop that samples reads each channel
+# from a different plane,
+# far apart in memory: convert the image to *channels-last* once, and one place is four runs of neighbouring floats.
+# The sum over i
+# cannot be vectorised at all, because the compiler must not reorder a float sum: transpose the weights, and let the
+# inner loop run over
 # output channels. A pixel outside of the image is read from an extra pixel of zeros, so the loop needs no condition.
 
 # %%
@@ -532,23 +580,28 @@ lab.source("14_deform.cpp", "struct Vectorised")
 # %% [markdown]
 # **Step 4, the width of a vector,** is the section before this one.
 #
-# **Step 5, blocked.** Step 3 reads all weights again for every pixel, and loads and stores a sum for each product. Process 48 pixels at
+# **Step 5, blocked.** Step 3 reads all weights again for every pixel, and loads and stores a sum for each product.
+# Process 48 pixels at
 # once, a *tile*. For one tap, the samples of a tile are a matrix [48 × 64 channels] that stays in the cache. `Product` in
-# `matrix_tile.h` multiplies some rows of this matrix by the weights of 16 output channels as step 4 does: the sums stay in registers,
-# and each loaded weight is used for up to 12 pixels with AVX-512, 6 with AVX2, 4 with NEON and 3 with SSE2. The comment above `Product`
+# `matrix_tile.h` multiplies some rows of this matrix by the weights of 16 output channels as step 4 does: the sums
+# stay in registers,
+# and each loaded weight is used for up to 12 pixels with AVX-512, 6 with AVX2, 4 with NEON and 3 with SSE2. The
+# comment above `Product`
 # describes how the three matrices are laid out in memory.
 
 # %%
 lab.source("14_deform.cpp", "struct Tile")
 
 # %% [markdown]
-# **Step 6, parallel.** The tiles are independent of each other. The whole file is [cpp/14_deform.cpp](../notebooks/cpp/14_deform.cpp).
+# **Step 6, parallel.** The tiles are independent of each other. The whole file is
+# [cpp/14_deform.cpp](../notebooks/cpp/14_deform.cpp).
 
 # %%
 lab.source("14_deform.cpp", "struct Blocked")
 
 # %% [markdown]
-# The peers are ONNX Runtime's DeformConv, torchvision, and the course's `DeformConv2d`. Offsets can be larger than a pixel, so some places
+# The peers are ONNX Runtime's DeformConv, torchvision, and the course's `DeformConv2d`. Offsets can be larger than a
+# pixel, so some places
 # are outside of the image. Step 4 has no row in the figure below: it is the inner loop of step 5, which was measured alone above.
 
 # %%
@@ -597,7 +650,8 @@ lab.figure(
 )
 
 # %% [markdown]
-# Steps 3 and 5 add in a different order than step 1: the results agree up to rounding, not bit for bit. Threads change nothing: each
+# Steps 3 and 5 add in a different order than step 1: the results agree up to rounding, not bit for bit. Threads
+# change nothing: each
 # piece of step 6 writes its own output and has its own scratch memory.
 
 # %%
@@ -606,7 +660,8 @@ small = {name: np.ascontiguousarray(value) for name, value in small.items()}
 same_bits(deform_model("lesson.Parallel"), deforms, small)
 
 # %% [markdown]
-# **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write step 1, pass the checks,
+# **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write step
+# 1, pass the checks,
 # then add the other steps.
 # The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=34)
 
@@ -616,8 +671,10 @@ lab.check("deform_conv")
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: The roofline
 #
-# The roofline shows both limits in one figure. The x axis is the number of operations for each byte that a kernel *has to* move. The
-# y axis is the number of operations per second. Below the slope, memory limits a kernel; below the flat roof, arithmetic does. The roof
+# The roofline shows both limits in one figure. The x axis is the number of operations for each byte that a kernel
+# *has to* move. The
+# y axis is the number of operations per second. Below the slope, memory limits a kernel; below the flat roof,
+# arithmetic does. The roof
 # is the speed of independent chains of multiply and add:
 
 # %%
@@ -642,8 +699,10 @@ lab.figure(
 )
 
 # %% [markdown]
-# The figure shows what to try next. `3a + 2b` is on the slope: move fewer bytes, fuse it with its neighbours. The convolution is below
-# the roof, so it can still become faster: the loops that compute a place and load four pixels do few of the operations that are counted
+# The figure shows what to try next. `3a + 2b` is on the slope: move fewer bytes, fuse it with its neighbours. The
+# convolution is below
+# the roof, so it can still become faster: the loops that compute a place and load four pixels do few of the
+# operations that are counted
 # here, but they take time.
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
@@ -655,7 +714,8 @@ lab.figure(
 lab.source("14_neighbours.cpp", "struct Naive")
 
 # %% [markdown]
-# **Step 2, hoisted:** nearly every distance is larger than the k-th best so far, so keep a short sorted list and store nothing else.
+# **Step 2, hoisted:** nearly every distance is larger than the k-th best so far, so keep a short sorted list and
+# store nothing else.
 
 # %%
 lab.source("14_neighbours.cpp", "struct Best")
@@ -671,9 +731,12 @@ lab.source("14_neighbours.cpp", "struct Hoisted")
 lab.source("14_neighbours.cpp", "struct Columns")
 
 # %% [markdown]
-# **Step 4, grid.** All these steps still compute n² distances. Put the points into voxels, about two in each, and store them voxel by
-# voxel (count, add up, place). A search visits the query's own voxel, then the shell around it, then the next shell. It may stop when
-# **the next shell is farther away than the k-th best**, and not as soon as it has k points: the points in the query's voxel may be in its
+# **Step 4, grid.** All these steps still compute n² distances. Put the points into voxels, about two in each, and
+# store them voxel by
+# voxel (count, add up, place). A search visits the query's own voxel, then the shell around it, then the next shell.
+# It may stop when
+# **the next shell is farther away than the k-th best**, and not as soon as it has k points: the points in the
+# query's voxel may be in its
 # far corner.
 #
 # The figure shows one search for four points, in two dimensions, after shell 1.
@@ -688,7 +751,8 @@ lab.figure(
 )
 
 # %% [markdown]
-# The search has found the four points of shells 0 and 1. The circle through the farthest of them extends beyond shell 1, so shell 2 has
+# The search has found the four points of shells 0 and 1. The circle through the farthest of them extends beyond
+# shell 1, so shell 2 has
 # to be searched too: the diamond there is nearer. The code below handles the unit cube only; yours has to work for every box.
 
 # %%
@@ -696,7 +760,8 @@ lab.source("14_neighbours.cpp", "struct Voxels")
 
 # %% [markdown]
 # **Step 5, parallel:** pieces of 256 queries. In steps 4 and 5, the queries run in the order of the voxels, so that each query
-# finds in the cache what the previous query has read. The whole file is [cpp/14_neighbours.cpp](../notebooks/cpp/14_neighbours.cpp).
+# finds in the cache what the previous query has read. The whole file is
+# [cpp/14_neighbours.cpp](../notebooks/cpp/14_neighbours.cpp).
 
 # %%
 lab.source("14_neighbours.cpp", "struct Grid")
@@ -784,8 +849,10 @@ lab.figure(
 # %% [markdown]
 # ### What the grid does not do
 #
-# If nearly all points are in one voxel and a few are far outside, the grid is only a list, and the search is n² again. This is the
-# limit of a plain grid. The lesson's grid covers a box from 0 to 1; a dense cluster (a heap) of points in its corner shows the effect.
+# If nearly all points are in one voxel and a few are far outside, the grid is only a list, and the search is n²
+# again. This is the
+# limit of a plain grid. The lesson's grid covers a box from 0 to 1; a dense cluster (a heap) of points in its corner
+# shows the effect.
 
 # %%
 heap = {"xyz": cloud["xyz"] * np.float32(0.02)}
@@ -801,7 +868,8 @@ print(f"⏱ the same points in one corner take {share:.0f} times as long")
 # %% [markdown]
 # The course's kernel detects this. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search a budget.
 # If a voxel is too full or a search exceeds its budget, a k-d tree is used instead (`knn_tree.h`). The bounds of that grid are
-# exact, too: each layer of voxels keeps the coordinates that really occur, whereas this lesson uses `1 - 1e-5`. `docs/operators.md`
+# exact, too: each layer of voxels keeps the coordinates that really occur, whereas this lesson uses `1 - 1e-5`.
+# `docs/operators.md`
 # describes what the course's kernel guarantees for points that do not fill a cube.
 #
 # **`knn_grid`** — this search for batches, for any box, for lines, planes, heaps and points that are all equal.
@@ -820,9 +888,11 @@ lab.quiz()
 # ## What to read next
 #
 # - Chapter 15, for a fast model that gives a wrong result; chapter 16, in which your kernels become part of a whole network.
-# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: the last step of the deformable convolution, with groups, every attribute and
+# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: the last step of the deformable convolution, with groups,
+# every attribute and
 #   every check. `csrc/common/knn_grid.h` and `knn_tree.h`: the search that cannot become quadratic.
-# - S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", 2009; J. McCalpin's STREAM benchmark.
+# - S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", 2009; J. McCalpin's
+# STREAM benchmark.
 # - `oplab/checks/speed.py`: how the grader measures your kernels.
 #
 # Previous: [13: Real kernels](13_real_kernels.ipynb)

@@ -279,7 +279,7 @@ for name in ("SwiGLU", "Swish"):
     print(onnx.printer.to_text(defs.get_schema(name).function_body))
 
 # %% [markdown]
-# `onnx.inliner` replaces nodes by such bodies. A body may contain another new operator: the body of SwiGLU has a
+# `onnx.inliner` replaces nodes with such bodies. A body may contain another new operator: the body of SwiGLU has a
 # Swish, which ONNX got in opset 24. The body of Swish has a Constant whose value is the node's attribute, `@alpha`.
 
 # %%
@@ -455,8 +455,8 @@ for dtype in (np.float16, ml_dtypes.bfloat16, np.float32):
     print(f"{np.dtype(dtype).name:9} 4096 ones add up to {total:4}, 300 squared: {square:.0f}")
 
 # %% [markdown]
-# 2049 has no float16 representation and rounds to 2048, so the sum stays there. RMSNorm computes a mean of squares, so it
-# meets both faults. The next cell computes the mean of squares in three ways: square and sum in the type, square in the
+# 2049 has no float16 representation and rounds to 2048, so the sum stays there. RMSNorm computes a mean of squares, so
+# both problems affect it. The next cell computes the mean of squares in three ways: square and sum in the type, square in the
 # type and sum in float32, and both in float32. The rest of the norm is the same in all three.
 
 # %%
@@ -902,7 +902,7 @@ print("⏱", *sorted({node.op_type for node in integers.graph.node}))
 
 # %% [markdown]
 # The last line has the operators of the model that ONNX Runtime made of it for this processor: integer convolutions, and
-# the enlargement of section 4 in uint8. The photo's range alone has finer steps, which is a little better for a soft photo
+# the enlargement in uint8. The photo's range alone has finer steps, which is a little better for a soft photo
 # such as `chelsea`, a cat. But it cuts off the overshoots of the bicubic filter, and the black border of `retina` has many
 # of them.
 #
@@ -931,7 +931,7 @@ print("less than half a dB lost:", lost < 0.5)
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Scales per channel, and weights of seven bits
 #
-# Two options of section 4 were chosen with care. The first is `per_channel`. The channels of a convolution's weights
+# Two options of the section above were chosen with care. The first is `per_channel`. The channels of a convolution's weights
 # differ in size, and the largest one sets the scale if there is only one for the tensor:
 
 # %%
@@ -978,7 +978,7 @@ for seven_bits in (False, True):
 # and so is the float arithmetic. Without `reduce_range`, a model that passes your tests on a machine with VNNI can lose
 # several dB on a machine without it.
 #
-# **`quantize_around`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=138): section 4 for
+# **`quantize_around`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=138): the section above for
 # any model with a custom node.
 
 # %%
