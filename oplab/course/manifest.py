@@ -130,8 +130,7 @@ class Chapter:
     Attributes:
         stem: number and name, ``04_aten_symbolic``.
         title: for people.
-        minutes: how long its core takes most learners: the sections that are not deeper, and their exercises. 0: the whole chapter is
-            deeper, and so are all of its exercises.
+        minutes: how long the sections that are not deeper and their exercises take most learners. 0: the whole chapter is deeper.
         exercises: in the order of the manifest.
         deeper: the titles of the sections that the way to the last chapter leaves out.
         deeper_minutes: how long these sections and their exercises take on top of :attr:`minutes`.
@@ -358,13 +357,9 @@ class _Reader:
         stem = self._get(item, "stem", str, where)
         if not _STEM.fullmatch(stem):
             self._fail(f"stem = {stem!r} has to look like 04_aten_symbolic", where, "stem")
-        exercises = tuple(
-            self._exercise(entry, stem, defaults, (number, index))
-            for index, entry in enumerate(self._list(item, "exercise", where))
-        )
-        minutes = self._number(item, "minutes", where, 0, 600)
-        if not minutes:
-            exercises = tuple(replace(exercise, deeper=True) for exercise in exercises)
+        minutes, entries = self._number(item, "minutes", where, 0, 600), enumerate(self._list(item, "exercise", where))
+        found = [self._exercise(entry, stem, defaults, (number, index)) for index, entry in entries]
+        exercises = tuple(one if minutes else replace(one, deeper=True) for one in found)
         names = [exercise.name for exercise in exercises]
         for index, name in enumerate(names):
             if name in names[:index]:
