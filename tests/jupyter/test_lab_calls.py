@@ -182,7 +182,7 @@ def test_a_lessons_copy_is_made_and_restored(lab, course):
     (course / "notebooks").mkdir(exist_ok=True)
     lesson = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     (course / "notebooks" / "02_import.ipynb").write_text(lesson)
-    assert lab.call("state")[1]["chapters"][1]["lesson"] == "course/notebooks/02_import.ipynb"  # there is no copy yet
+    assert lab.call("state")[1]["chapters"][1]["lesson"] == "course/work/02_import.ipynb"  # made before the first state
     with Page(lab) as page:
         chapter = page.first["state"]["chapters"][1]
         assert (chapter["lesson"], chapter["copy"]) == ("course/work/02_import.ipynb", "same")
