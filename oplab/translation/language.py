@@ -1,0 +1,102 @@
+"""Which language a learner reads, and its catalogues: ``oplab/locale/zh_CN/LC_MESSAGES/04.po``.
+
+What has no translation, or one whose English text has changed since (gettext calls it fuzzy), is shown in English.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from oplab import paths
+from oplab.errors import OplabError
+from oplab.files import file_state, write_atomically
+
+NAMES = {"en": "English", "zh_CN": "中文"}
+VARIABLE = "OPLAB_LANGUAGE"
+RECORD = "work/.language"  # in the course's folder: the learner's choice
+FOLDER = paths.PACKAGE / "locale"
+_FIELD = re.compile(r"\\\{(\w+)\\\}")
+
+
+def chosen(root: Path | None = None) -> str:
+    """The language: ``OPLAB_LANGUAGE``, else the learner's choice, else ``en``. A name that is not one of ``NAMES`` is English."""
+    name = os.environ.get(VARIABLE, "")
+    if not name:
+        try:
+            name = ((root or paths.root()) / RECORD).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError, OplabError):
+            return "en"
+    return _known(name) or "en"
+
+
+def choose(root: Path, name: str) -> str:
+    """Remember a language for the course in ``root``, and use it from now on; its name as in ``NAMES``.
+
+    Raises:
+        OplabError: there is no such language, or the choice cannot be written.
+    """
+    language = _known(name)
+    if language is None:
+        raise OplabError(f"The course has no language {name}.", f"It has {', '.join(NAMES)}.")
+    try:
+        (root / RECORD).parent.mkdir(exist_ok=True)
+        write_atomically(root / RECORD, language + "\n")
+    except OSError as error:
+        raise OplabError(f"{RECORD} cannot be written: {error.strerror}.", "Make the folder writable.") from None
+    if VARIABLE in os.environ:
+        os.environ[VARIABLE] = language
+    return language
+
+
+def _known(name: str) -> str | None:
+    """``zh_CN`` for ``zh_CN.UTF-8``, ``zh-cn`` and ``zh``."""
+    plain = name.partition(".")[0].replace("-", "_").lower()
+    return next((known for known in NAMES if plain in (known.lower(), known.partition("_")[0])), None)
+
+
+def file_of(name: str, language: str) -> Path:
+    """The catalogue ``name`` of a language: ``oplab``, ``course``, ``pages``, or a chapter's number."""
+    return FOLDER / language / "LC_MESSAGES" / f"{name}.po"
+
+
+def catalogue(name: str, language: str | None = None) -> Mapping[str, str]:
+    """Translations by their English texts; empty for English and for a catalogue that does not exist."""
+    language = language or chosen()
+    if language == "en":
+        return {}
+    file = file_of(name, language)
+    state = file_state(file)
+    return _read(file, state) if state is not None else {}
+
+
+@functools.lru_cache(maxsize=128)
+def _read(file: Path, state: tuple[int, ...]) -> Mapping[str, str]:
+    from babel.messages.pofile import read_po
+
+    with file.open("rb") as stream:
+        entries = read_po(stream)
+    return {str(e.id): str(e.string) for e in entries if e.id and e.string and not e.fuzzy}
+
+
+def text(message: str, **values: object) -> str:
+    """A sentence of the library in the learner's language, with values for its ``{fields}``."""
+    found = catalogue("oplab").get(message, message)
+    return found.format(**values) if values else found
+
+
+def told(message: str, name: str) -> str | None:
+    """The translation of a finished sentence, in which the catalogue ``name`` has ``{fields}`` for what differs; None if there is none."""
+    for pattern, translation in _patterns(name, chosen()):
+        if match := pattern.fullmatch(message):
+            return translation.format(**match.groupdict())
+    return None
+
+
+@functools.lru_cache(maxsize=8)
+def _patterns(name: str, language: str) -> list[tuple[re.Pattern[str], str]]:
+    pairs = sorted(catalogue(name, language).items(), key=lambda pair: -len(pair[0]))
+    return [(re.compile(_FIELD.sub(r"(?P<\1>.+?)", re.escape(message)), re.DOTALL), new) for message, new in pairs]

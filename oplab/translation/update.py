@@ -1,0 +1,100 @@
+"""For translators: the catalogues brought up to the sources, and what is wrong in them."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po, write_po
+
+from oplab.course.manifest import Course
+from oplab.files import write_atomically
+from oplab.translation import prose, sources
+from oplab.translation.language import file_of
+
+PATTERNS = "causes"  # written by hand: the sentences of checks, with {fields} for what differs
+_ROW = re.compile(r"^\| \*\*(?P<term>.+?)\*\*.*?\| (?P<own>.+?) \|", re.MULTILINE)
+_NOT = re.compile(r"^\| (?P<term>[^|*]+?) \| (?P<right>[^|]+?) \| (?P<wrong>[^|]+?) \|$", re.MULTILINE)
+_SPACE = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9`]|[A-Za-z0-9`][\u4e00-\u9fff]")
+_HALF = re.compile(r"[\u4e00-\u9fff][,;:?!]|[\u4e00-\u9fff]\.(?!\w)")
+
+
+def read(file: Path) -> Catalog:
+    """A catalogue; an empty one where there is no file."""
+    if not file.is_file():
+        return Catalog()
+    with file.open("rb") as stream:
+        return read_po(stream)
+
+
+def write(file: Path, catalogue: Catalog) -> None:
+    """Write a catalogue, without dates and places, so that only translations change."""
+    out = io.BytesIO()
+    write_po(out, catalogue, width=96, no_location=True, omit_header=True, ignore_obsolete=True)
+    head = b'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-8\\n"\n\n'
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, head + out.getvalue())
+
+
+def update(course: Course, language: str) -> dict[str, tuple[int, int]]:
+    """Bring all catalogues up to the sources: new texts are empty, the translation of a changed text is fuzzy.
+
+    Returns:
+        (texts, those without a valid translation) of each catalogue.
+    """
+    counts = {}
+    for name, texts in sources.all_of(course).items():
+        old, template = read(file_of(name, language)), Catalog()
+        for text in texts:
+            template.add(text)
+        old.update(template)
+        write(file_of(name, language), old)
+        counts[name] = len(texts), sum(not entry.string or entry.fuzzy for entry in old if entry.id)
+    return counts
+
+
+def stale(course: Course, language: str) -> Iterator[str]:
+    """One line for each text that is shown in English, as it is new or has changed."""
+    for name, texts in sources.all_of(course).items():
+        known = {entry.id: entry for entry in read(file_of(name, language)) if entry.id}
+        for text in texts:
+            entry = known.get(text)
+            if entry is None or not entry.string or entry.fuzzy:
+                yield f"{name}.po: {text}"
+
+
+def broken(course: Course, language: str) -> Iterator[str]:
+    """One line for each translation that a learner must not see: other code, links, formulas or placeholders, or another term."""
+    wrong = _wrong_terms(course)
+    for file in sorted(file_of("oplab", language).parent.glob("*.po")):
+        for entry in read(file):
+            if not entry.id or not entry.string or entry.fuzzy:
+                continue
+            where = f"{file.name}: {entry.string}\n    of: {entry.id}\n   "
+            before, after = prose.kept(entry.id), prose.kept(entry.string)
+            if before != after:
+                lost = [part for part in before if part not in after] or before
+                more = [part for part in after if part not in before] or after
+                yield f"{where} has {', '.join(more) or 'no code'} instead of {', '.join(lost) or 'none'}"
+            bare = re.sub(r"``[^`]+``|`[^`]+`|\]\([^)]*\)", "`", entry.string)
+            for pattern, right in wrong:
+                if pattern in bare:
+                    yield f"{where} says {pattern}; docs/glossary.md has {right}"
+            if match := _SPACE.search(bare.replace("**", "").replace("*", "")):
+                yield f"{where} has no space in {match[0]}"
+            if match := _HALF.search(bare):
+                yield f"{where} has {match[0]}: Chinese punctuation is ，。：；？！"
+
+
+def _wrong_terms(course: Course) -> list[tuple[str, str]]:
+    """Words that are not written, and the term of the glossary in their place: its second table."""
+    text = (course.root / "docs" / "glossary.md").read_text(encoding="utf-8")
+    return [
+        (word, match["right"])
+        for match in _NOT.finditer(text.partition("## ")[2])
+        for word in match["wrong"].split("、")
+        if "---" not in word and match["wrong"] != "not written"
+    ]
