@@ -34,6 +34,7 @@ from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.overview import open_exercises, overview, skipped
 from oplab.grading.results import Results
+from oplab.translation.language import gettext
 
 
 def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
@@ -45,7 +46,7 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = 
         return
     _print_table(course, reached)
     done = sum(reached.entry(exercise.id).passed for exercise in course.exercises)
-    print(f"\n{done} of {len(course.exercises)} exercises passed.")
+    print("\n" + gettext("{done} of {count} exercises passed.", done=done, count=len(course.exercises)))
 
 
 def next_() -> None:
@@ -53,17 +54,27 @@ def next_() -> None:
     course = load_course()
     reached = progressing.load(course.root / "build", warn)
     if not (following := open_exercises(course, reached)):
-        print("Every exercise has passed.")
+        print(gettext("Every exercise has passed."))
         return
     exercise = following[0]
     chapter = course.chapter(exercise.chapter)
     if exercise.deeper:
-        print("The core path is finished. Optional exercises:")
+        print(gettext("The core path is finished. Optional exercises:"))
     print(f"{exercise.id}: {exercise.goal}")
-    print(f"  {exercise.points} points, about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5")
-    print(f"  write it in exercises/{exercise.file}{_line(course, exercise)}")
-    print(f"  the lesson: {chapter.notebook}")
-    print(f"  then: oplab check {exercise.id}      help: oplab hint {exercise.id}")
+    place = f"exercises/{exercise.file}{_line(course, exercise)}"
+    check, help = f"oplab check {exercise.id}", f"oplab hint {exercise.id}"
+    for line in (
+        gettext(
+            "{points} points, about {minutes} minutes, difficulty {difficulty} of 5",
+            points=exercise.points,
+            minutes=exercise.minutes,
+            difficulty=exercise.difficulty,
+        ),
+        gettext("write it in {place}", place=place),
+        gettext("the lesson: {file}", file=chapter.notebook),
+        gettext("then: {check}      help: {help}", check=check, help=help),
+    ):
+        print(f"  {line}")
     if before := skipped(course, reached, exercise):
         more = ", ".join(f"{other.id} ({other.minutes} minute{'s' * (other.minutes != 1)})" for other in before)
         print(f"Deeper, in chapters that you have finished: {more}")
@@ -81,7 +92,8 @@ def hint(
     else:
         following = open_exercises(course, progressing.load(course.root / "build", warn))
         if not following:
-            print(f"Every exercise has passed. `oplab hint {course.exercises[0].id}` shows the hints of one again.")
+            call = f"`oplab hint {course.exercises[0].id}`"
+            print(gettext("Every exercise has passed. {call} shows the hints of one again.", call=call))
             return
         exercise = following[0]
         print(f"{exercise.id}: {exercise.goal}")
@@ -147,7 +159,7 @@ def check(
             from oplab.reports.graphs import with_graphs
 
             results = with_graphs(results, evidence_server.kept)
-    print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out, flush=True)
+    print(f"\n{summary(results)}. " + gettext("Inputs: {seed}", seed=f"--seed {results.seed}"), file=out, flush=True)
     if submission is None and used == "exercises":
         _remember(course, results)
         if results.exit_code in (0, 1):
@@ -180,7 +192,7 @@ def diff(
     from oplab.course import answers
 
     lines = answers.diff(course, exercise)
-    print("\n".join(lines) if lines else "Your answer and the reference are the same.")
+    print("\n".join(lines) if lines else gettext("Your answer and the reference are the same."))
 
 
 def reset(
@@ -195,17 +207,21 @@ def reset(
 
     if (chapter := copies.named(course, id)) is not None:
         file, backup = copies.reset(course, chapter)
-        kept = f" Your version is saved in {backup.relative_to(course.root)}." if backup else ""
-        print(f"{file.relative_to(course.root)}: restored.{kept}")
-        print("If it is open in JupyterLab: File > Reload Notebook from Disk.")
+        print(gettext("{file}: restored.", file=file.relative_to(course.root)), *_kept(course, backup))
+        print(gettext("If it is open in JupyterLab: File > Reload Notebook from Disk."))
         return
     target = course.target(id)
     paths.build_dir()
     for file, backup in answers.reset(course, target):
-        kept = f" Your version is saved in {backup.relative_to(course.root)}." if backup else ""
-        print(f"{file.relative_to(course.root)}: {target.id} reset to the stub.{kept}")
+        name = file.relative_to(course.root)
+        print(gettext("{file}: {id} reset to the stub.", file=name, id=target.id), *_kept(course, backup))
     ids = [exercise.id for exercise in course.select([target.id])]
     progressing.forget(course.root / "build", ids, warn)
+
+
+def _kept(course: Course, backup: Path | None) -> list[str]:
+    """Where the file is that was there before."""
+    return [gettext("Your version is saved in {file}.", file=backup.relative_to(course.root))] if backup else []
 
 
 def report(
@@ -310,7 +326,7 @@ class _Display:
 
     def __enter__(self) -> _Display:
         if self._console.is_terminal:
-            self._status = self._console.status("loading torch, onnx and onnxruntime …")
+            self._status = self._console.status(gettext("loading torch, onnx and onnxruntime …"))
             self._status.start()
         return self
 
@@ -332,7 +348,14 @@ class _Display:
             else:
                 self._console.print("\n".join(outcome_lines(outcome, details=details)))
         if self._status:
-            self._status.update(f"{self._done} of {self._total} · grading {', '.join(self._running)}")
+            self._status.update(
+                gettext(
+                    "{done} of {count} · grading {ids}",
+                    done=self._done,
+                    count=self._total,
+                    ids=", ".join(self._running),
+                )
+            )
 
 
 def _one_folder(submission: Path | None, track: str | None) -> None:
@@ -396,7 +419,12 @@ def _suggest(course: Course, results: Results, out: object) -> None:
     following = open_exercises(course, progressing.load(course.root / "build"), latest.chapter)
     if exercise := again or next(iter(following), None):
         print(
-            f"Next: {exercise.id} in exercises/{exercise.file}{_line(course, exercise)}. Help: oplab hint {exercise.id}",
+            gettext(
+                "Next: {id} in {place}. Help: {call}",
+                id=exercise.id,
+                place=f"exercises/{exercise.file}{_line(course, exercise)}",
+                call=f"oplab hint {exercise.id}",
+            ),
             file=out,
         )
 
@@ -408,4 +436,4 @@ def _line(course: Course, exercise: Exercise) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     line = stubs.line_of(text, exercise.id, exercise.name)
-    return f", line {line}" if line else ""
+    return gettext(", line {line}", line=line) if line else ""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from oplab.course import stubs
+from oplab.course import stubs, translated
 from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.course.parsing import parse
 from oplab.errors import OplabError
@@ -68,7 +68,7 @@ def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path |
                     ) from None
             backup = _backup(file, folder / name) if file.exists() else None
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, text)
+            write_atomically(file, translated.stub(course, name, text))
             done.append((file, backup))
     except OSError as error:
         raise OplabError(
@@ -87,7 +87,8 @@ def diff(course: Course, exercise: Exercise) -> list[str]:
         OplabError: a file cannot be read, or it is not valid Python.
     """
     mark = "#" if exercise.kind == "python" else "//"
-    texts = (_read(course.root / "exercises" / exercise.file), reference_text(course, exercise))
+    written = _read(course.root / "exercises" / exercise.file)
+    texts = (translated.stub(course, exercise.file, written, "en"), reference_text(course, exercise))
     stub = _answer(stub_text(course, exercise), exercise)
     given = {line.strip() for line in stub if line.strip().startswith(mark)}
     mine, reference = (
@@ -165,7 +166,8 @@ def digests(text: str, exercises: Sequence[Exercise]) -> dict[str, str]:
         exercises: all exercises in this file.
     """
     if exercises[0].kind != "python":
-        return {exercise.id: _digest(text) for exercise in exercises}
+        return {exercise.id: _digest(stubs.bare(text, "//")) for exercise in exercises}
+    text = stubs.bare(text)
     lines = text.splitlines()
     try:
         spans = stubs.function_spans(text)
@@ -177,10 +179,12 @@ def digests(text: str, exercises: Sequence[Exercise]) -> dict[str, str]:
         lines[first - 1 : last] = [""] * (last - first + 1)
     rest = "\n".join(line for line in lines if line.strip())
     original = text.splitlines()
+
+    def own_text(first: int, last: int) -> str:
+        return "\n".join(line for line in original[first - 1 : last] if line.strip())
+
     return {
-        exercise.id: _digest(
-            "\n".join(original[own[exercise.id][0] - 1 : own[exercise.id][1]] if exercise.id in own else []), rest
-        )
+        exercise.id: _digest(own_text(*own[exercise.id]) if exercise.id in own else "", rest)
         for exercise in exercises
     }
 

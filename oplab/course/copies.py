@@ -1,9 +1,9 @@
 """The learner's copies of the lessons: ``work/NN_name.ipynb`` for ``notebooks/NN_name.ipynb``.
 
-JupyterLab opens these. So running a lesson changes no file that git follows, and an update of the course never meets a learner's
-edits: it replaces the copies that the learner did not change, and leaves the others alone. ``work/.lessons.json`` has a digest of
-what was copied: of what is in the notebook, however it is laid out and whatever is folded. Without that file, a copy that is not
-the lesson as it is now counts as the learner's.
+JupyterLab opens these, in the learner's language. So running a lesson changes no file that git follows, and an update of the course
+never meets a learner's edits: it replaces the copies that the learner did not change, and leaves the others alone.
+``work/.lessons.json`` has a digest of what was copied: of what is in the notebook, however it is laid out, whatever is folded, and
+in whichever language. Without that file, a copy that is not the lesson as it is now counts as the learner's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from oplab.course import translated
 from oplab.course.answers import backup_of
 from oplab.course.manifest import Chapter, Course
 from oplab.errors import OplabError
@@ -91,9 +92,9 @@ def reset(course: Course, chapter: Chapter) -> tuple[Path, Path | None]:
     Raises:
         OplabError: there is no such lesson, or a file cannot be written. The copy is as it was then.
     """
-    copy, lesson = path(course, chapter), course.root / chapter.notebook
+    copy = path(course, chapter)
     try:
-        text = lesson.read_bytes()
+        text = translated.lesson(course, chapter)
     except OSError as error:
         raise OplabError(
             f"The lesson {chapter.notebook} cannot be read: {error.strerror}.", "Restore it from the repository."
@@ -103,15 +104,33 @@ def reset(course: Course, chapter: Chapter) -> tuple[Path, Path | None]:
     with _changing(course) as record:
         backup = backup_of(course, copy, f"{FOLDER}/{copy.name}") if copy.exists() else None
         write_atomically(copy, text)
-        record[chapter.stem] = _digest(text)
+        record[chapter.stem] = _digest(translated.english(course, chapter, text))
     return copy, backup
+
+
+def speak(course: Course, language: str) -> None:
+    """Bring all copies to a language: text that is the course's is replaced, and what the learner wrote stays.
+
+    Raises:
+        OplabError: a copy cannot be written.
+    """
+    with _changing(course):
+        for chapter in course.chapters:
+            copy = path(course, chapter)
+            if not copy.is_file() or copy.is_symlink():
+                continue
+            before = copy.read_bytes()
+            words = translated.lesson_words(course, chapter, language)
+            after = translated.notebook(translated.english(course, chapter, before), words)
+            if after != before:
+                write_atomically(copy, after)
 
 
 def _state(course: Course, chapter: Chapter, record: dict[str, str]) -> str:
     copy, known = path(course, chapter), record.get(chapter.stem)
     if not os.path.lexists(copy):
         return "missing"
-    now, lesson = _digest_of(copy), _digest_of(course.root / chapter.notebook)
+    now, lesson = _digest_of(copy, course, chapter), _digest_of(course.root / chapter.notebook)
     if now is not None and now in (known, lesson):
         return "same"
     return "newer" if known and lesson and known != lesson else "changed"
@@ -134,11 +153,11 @@ def _outdated(course: Course, record: dict[str, str]) -> list[Chapter]:
 def _renew(course: Course, chapter: Chapter, record: dict[str, str]) -> bool:
     """Makes a copy, or replaces one that is as it was copied. False if neither was needed."""
     copy, aside = path(course, chapter), _aside(path(course, chapter))
-    text = (course.root / chapter.notebook).read_bytes()
-    lesson, known = _digest(text), record.get(chapter.stem)
+    text = translated.lesson(course, chapter)
+    lesson, known = _digest_of(course.root / chapter.notebook), record.get(chapter.stem)
     if aside.exists():
         _put_back(course, aside, copy)  # an earlier run was killed
-    if _digest_of(copy) == lesson:
+    if _digest_of(copy, course, chapter) == lesson:
         record[chapter.stem] = lesson
         return False
     draft = copy.with_name(f".{copy.stem}.new")
@@ -147,7 +166,7 @@ def _renew(course: Course, chapter: Chapter, record: dict[str, str]) -> bool:
         if os.path.lexists(copy):
             # The copy is moved away, and only then compared: whatever anybody saves until this moment is in it.
             os.rename(copy, aside)
-            if _digest(aside.read_bytes()) != known:
+            if _digest(translated.english(course, chapter, aside.read_bytes())) != known:
                 return False
         if os.path.lexists(copy):
             return False
@@ -217,18 +236,19 @@ def _recorded(course: Course) -> dict[str, str]:
         return {}
 
 
-def _digest_of(file: Path) -> str | None:
-    """A file's digest; None if it cannot be read. A file that has not changed is not read again."""
+def _digest_of(file: Path, course: Course | None = None, chapter: Chapter | None = None) -> str | None:
+    """A file's digest, of a copy that of the English one; None if it cannot be read. A file that has not changed is not read again."""
     state = file_state(file)
     try:
-        return _read_digest(file, state) if state is not None else None
+        return _read_digest(file, state, course, chapter) if state is not None else None
     except OSError:
         return None
 
 
 @functools.lru_cache(maxsize=256)
-def _read_digest(file: Path, state: tuple[int, ...]) -> str:
-    return _digest(file.read_bytes())
+def _read_digest(file: Path, state: tuple[int, ...], course: Course | None, chapter: Chapter | None) -> str:
+    text = file.read_bytes()
+    return _digest(translated.english(course, chapter, text) if course and chapter else text)
 
 
 def _digest(text: bytes) -> str:

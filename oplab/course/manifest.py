@@ -17,6 +17,7 @@ from typing import Any
 from oplab import paths
 from oplab.course import renaming
 from oplab.errors import OplabError
+from oplab.translation.language import catalogue, chosen, spoken
 
 KINDS = ("python", "cpp", "ort", "torch", "openvino", "host")
 PRELOADS = ("dynamo", "export", "scipy")
@@ -309,10 +310,10 @@ def load(root: Path) -> Course:
     except OSError as error:
         raise OplabError(f"{path} cannot be read: {error.strerror}.", "Restore the file from the repository.") from None
     try:
-        data = tomllib.loads(text)
+        course = _Reader(path, text).course(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise OplabError(f"{path} is not valid TOML: {error}.", "Fix that line.") from None
-    return _Reader(path, text).course(data)
+    return spoken(course, ("title", "able", "goal", "hints"), catalogue("course", chosen(root)))
 
 
 def _unknown(what: str, name: str, known: list[str]) -> tuple[str, str]:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from oplab.errors import OplabError
+from oplab.translation.language import catalogue, gettext
 
 QUESTIONS = 5
 CHOICES = (3, 4)
@@ -59,8 +61,8 @@ class Question:
 class Quiz:
     """The questions of a chapter. As the last line of a cell it shows itself."""
 
-    def __init__(self, questions: list[Question]):
-        self.questions = questions
+    def __init__(self, questions: list[Question], language: str | None = None):
+        self.questions, self.language = questions, language
 
     def __repr__(self) -> str:
         return self.text
@@ -76,7 +78,7 @@ class Quiz:
                 if choice.right:
                     answers.append(f"{number} {letter}) {choice.why}")
             lines.append("")
-        return "\n".join([*lines, "Answers", *answers])
+        return "\n".join([*lines, gettext("Answers", self.language), *answers])
 
     @property
     def html(self) -> str:
@@ -85,7 +87,11 @@ class Quiz:
         for number, question in enumerate(self.questions, start=1):
             parts.append(f"<div><p>{number}. {_marked(question.text)}</p>")
             for letter, choice in zip("abcd", question.choices, strict=False):
-                verdict, kind = ("✓ Right.", "right") if choice.right else ("✗ Wrong.", "wrong")
+                verdict, kind = (
+                    (gettext("✓ Right.", self.language), "right")
+                    if choice.right
+                    else (gettext("✗ Wrong.", self.language), "wrong")
+                )
                 parts.append(
                     f"<details><summary>{letter}) {_marked(choice.text)}</summary>"
                     f'<div class="{kind}"><strong>{verdict}</strong> {_marked(choice.why)}</div></details>'
@@ -102,8 +108,8 @@ def path(root: Path, stem: str) -> Path:
     return root / "notebooks" / "quiz" / f"{stem[:2]}.toml"
 
 
-def read(file: Path) -> Quiz:
-    """The questions of a file.
+def read(file: Path, language: str | None = None) -> Quiz:
+    """The questions of a file, in a language; in the learner's by default.
 
     Raises:
         OplabError: the file cannot be read, or does not have the form that this module describes.
@@ -117,8 +123,13 @@ def read(file: Path) -> Quiz:
         raise OplabError(f"{name} is not valid TOML: {error}.") from None
     if set(data) != {"question"} or not isinstance(data["question"], list):
         raise OplabError(f"{name} consists of [[question]] tables, and has {', '.join(sorted(data)) or 'nothing'}.")
+    known = catalogue(file.stem, language)
     return Quiz(
-        [_question(f"{name}, question {number}", entry) for number, entry in enumerate(data["question"], start=1)]
+        [
+            _question(f"{name}, question {number}", entry, known)
+            for number, entry in enumerate(data["question"], start=1)
+        ],
+        language,
     )
 
 
@@ -144,15 +155,17 @@ def problems(quiz: Quiz) -> list[str]:
     return found
 
 
-def _question(where: str, entry: dict[str, Any]) -> Question:
+def _question(where: str, entry: dict[str, Any], known: Mapping[str, str]) -> Question:
     _keys(where, entry, {"text": str, "choice": list}, set())
     choices = []
     for number, choice in enumerate(entry["choice"], start=1):
         _keys(f"{where}, choice {number}", choice, {"text": str, "why": str}, {"right"})
         if not isinstance(choice.get("right", False), bool):
             raise OplabError(f"{where}, choice {number}: right is true, or is left out.")
-        choices.append(Choice(_one_line(choice["text"]), _one_line(choice["why"]), choice.get("right", False)))
-    return Question(_one_line(entry["text"]), tuple(choices))
+        told, why = (_one_line(choice[key]) for key in ("text", "why"))
+        choices.append(Choice(known.get(told, told), known.get(why, why), choice.get("right", False)))
+    told = _one_line(entry["text"])
+    return Question(known.get(told, told), tuple(choices))
 
 
 def _keys(where: str, entry: Any, required: dict[str, type], more: set[str]) -> None:

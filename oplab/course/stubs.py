@@ -219,7 +219,7 @@ def function_text(text: str, name: str) -> str | None:
 
 
 def is_untouched(text: str, stub: str, name: str | None) -> bool:
-    """Whether the learner's text still holds the stub. Blank lines and trailing blanks do not count.
+    """Whether the learner's text still holds the stub. Docstrings, comments of C++, blank lines and trailing blanks do not count.
 
     Args:
         text: the learner's file.
@@ -230,9 +230,30 @@ def is_untouched(text: str, stub: str, name: str | None) -> bool:
         SyntaxError: the learner's text is not valid Python.
     """
     if name is None:
-        return _plain(text) == _plain(stub)
-    mine, original = function_text(text, name), function_text(stub, name)
+        return _plain(bare(text, "//")) == _plain(bare(stub, "//"))
+    mine, original = (function_text(bare(given), name) for given in (text, stub))
     return mine is not None and original is not None and _plain(mine) == _plain(original)
+
+
+def bare(text: str, mark: str = "#") -> str:
+    """A file with blank lines in place of its docstrings (of its comments where ``mark`` is that of C++): the same in each language."""
+    lines = text.split("\n")
+    if mark == "//":
+        return "\n".join("" if line.strip().startswith(mark) else line for line in lines)
+    try:
+        tree = parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(
+            node
+        ):
+            span = node.body[0]
+            first, last = span.lineno - 1, span.end_lineno or span.lineno
+            # what begins on the line above it or goes on after it is code
+            if not lines[first][: span.col_offset].strip() and len(node.body) > 1 and node.body[1].lineno > last:
+                lines[first:last] = [""] * (last - first)
+    return "\n".join("" if line.lstrip().startswith("# TODO c") else line for line in lines)
 
 
 def restore(text: str, stub: str, name: str) -> str:

@@ -15,6 +15,7 @@ from itertools import groupby
 from oplab.grading.places import places
 from oplab.grading.results import Outcome
 from oplab.grading.text import Line, lines
+from oplab.translation.language import gettext
 
 Href = Callable[[str, int], str | None]
 """The address of a line (counted from 1) of a file (relative to the course), or None for no link."""
@@ -123,10 +124,10 @@ def hints_html(id: str, hints: Sequence[str], total: int, *, href: Href, notes: 
         notes: sentences below the hints.
     """
     items = "".join(
-        f"<p><strong>Hint {number} of {total}:</strong> {_inline(text, href)}</p>"
+        f"<p><strong>{gettext('Hint {number} of {total}:', number=number, total=total)}</strong> {_inline(text, href)}</p>"
         for number, text in enumerate(hints, start=1)
     )
-    title = f"Hints for {id}"
+    title = gettext("Hints for {id}", id=id)
     return _card("quiet", title, _heading(title) + items + _notes(notes, href))
 
 
@@ -202,7 +203,7 @@ def _body(rest: Iterable[Line], href: Href) -> Iterator[str]:
             for line in block:
                 if line.strong or kind == "right":
                     if shown == 2 < failed:
-                        yield f"{end}<details><summary>{failed - 2} more check{'s' * (failed > 3)} failed</summary>"
+                        yield f"{end}<details><summary>{gettext('More checks failed: {count}', count=failed - 2)}</summary>"
                         listed, end = False, f"{end}</details>"
                     shown += 1
                     yield "</li>" if listed else "<ul>"
@@ -233,12 +234,12 @@ def _check(line: Line, href: Href) -> str:
     mark, rest = text[0], text[2:]
     if line.strong:
         name = line.text[line.indent + 2 : line.strong]
-        return f"{_mark(mark, 'failed: ')} <strong>{escape(name)}</strong>{_inline(rest[len(name) :], href)}"
-    return f"{_mark(mark, 'passed: ')} {escape(rest)}"
+        return f"{_mark(mark, gettext('failed'))} <strong>{escape(name)}</strong>{_inline(rest[len(name) :], href)}"
+    return f"{_mark(mark, gettext('passed'))} {escape(rest)}"
 
 
 def _mark(mark: str, words: str = "") -> str:
-    named = f'role="img" aria-label="{words.strip(": ")}"' if words else 'aria-hidden="true"'
+    named = f'role="img" aria-label="{words}"' if words else 'aria-hidden="true"'
     return f'<span class="oplab-mark" {named}>{escape(mark)}</span>'
 
 

@@ -10,6 +10,7 @@ from oplab.course import answers
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
+from oplab.translation.language import gettext
 
 SAME = "Your answer and the reference are the same."
 
@@ -41,7 +42,10 @@ class Hints:
             all: those that were seen before as well.
         """
         first = 0 if all else len(self.texts) - self.new
-        lines = [f"Hint {number} of {self.total}: {text}" for number, text in enumerate(self.texts, start=1)][first:]
+        lines = [
+            gettext("Hint {number} of {total}: {text}", number=number, total=self.total, text=text)
+            for number, text in enumerate(self.texts, start=1)
+        ][first:]
         return [*lines, self.note] if self.note else lines
 
 
@@ -66,7 +70,7 @@ def one_more(course: Course, exercise: Exercise, warn: Callable[[str], None] = l
     if passed:
         return _after_a_pass(course, exercise)
     if seen == total:
-        return Hints(exercise.hints, total, total, note="These are all the hints.", half=half)
+        return Hints(exercise.hints, total, total, note=gettext("These are all the hints."), half=half)
     return Hints(exercise.hints[: seen + 1], total, 1, half=half)
 
 
@@ -98,13 +102,22 @@ def locked(
     Raises:
         OplabError: ``build/`` cannot be created, or the reference cannot be read.
     """
-    build, first = course.root / "build", f"{exercise.id} has not passed yet."
+    build = course.root / "build"
     state = reference(course, exercise, progressing.load(build, warn).entry(exercise.id))
     if state == "closed":
-        when = "a pass" if course.solutions == "after_pass" else "a pass or the last hint"
-        return f"{first} The reference is shown after {when}; until then {hint} helps."
+        if course.solutions == "after_pass":
+            closed = gettext("{id} has not passed yet. The reference is shown after a pass; until then {hint} helps.")
+        else:
+            closed = gettext(
+                "{id} has not passed yet. The reference is shown after a pass or the last hint; until then {hint} helps."
+            )
+        return closed.format(id=exercise.id, hint=hint)
     if state == "half" and not asked:
-        return f"{first} {ask} shows the reference; the exercise then counts half in your progress."
+        return gettext(
+            "{id} has not passed yet. {ask} shows the reference; the exercise then counts half in your progress.",
+            id=exercise.id,
+            ask=ask,
+        )
     if state == "half":
         answers.reference_text(course, exercise)  # what cannot be read costs nothing
         with progressing.update(paths.created(build), warn) as progress:
@@ -118,10 +131,13 @@ def hint_lines(course: Course, exercise: Exercise, warn: Callable[[str], None] =
     lines = hints.lines()
     if hints.half:
         lines.append(
-            f"Still stuck? `oplab diff {exercise.id} --show` shows the reference; the exercise then counts half."
+            gettext(
+                "Still stuck? {call} shows the reference; the exercise then counts half.",
+                call=f"`oplab diff {exercise.id} --show`",
+            )
         )
     if len(hints.texts) < hints.total:
-        lines[-1] += "  (run again for the next hint)"
+        lines[-1] += "  " + gettext("(run again for the next hint)")
     return [*lines, "", *hints.difference] if hints.difference else lines
 
 
@@ -131,4 +147,4 @@ def _after_a_pass(course: Course, exercise: Exercise) -> Hints:
     except OplabError as error:  # a teacher may have taken the references out
         difference, note = (), str(error)
     total = len(exercise.hints)
-    return Hints(exercise.hints, total, total, difference, note or ("" if difference else SAME))
+    return Hints(exercise.hints, total, total, difference, note or ("" if difference else gettext(SAME)))

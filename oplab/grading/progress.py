@@ -14,6 +14,7 @@ from oplab import files
 from oplab.grading import last
 from oplab.grading.results import STATES, Outcome, Results
 from oplab.grading.text import MARKS, word
+from oplab.translation.language import gettext
 
 VERSION = 1
 
@@ -44,9 +45,9 @@ class Entry:
     @property
     def look(self) -> tuple[str, str]:
         """Its sign and its state in words, the same wherever progress is shown."""
-        half = ", counts half" if self.shown else ""
+        half = gettext(", counts half") if self.shown else ""
         if self.passed and self.status != "passed":
-            return MARKS["passed"], f"passed earlier, does not pass now{half}"
+            return MARKS["passed"], gettext("passed earlier, does not pass now") + half
         return MARKS[self.status], f"{word(self.status)}{half}"
 
     def take(self, outcome: Outcome) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from oplab.grading.results import Outcome, Results
+from oplab.translation.language import gettext, told
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,7 +27,7 @@ MARKS = {
     "grader_error": "?",
 }
 _COLOURS = {"passed": "bold green", "todo": "dim", "grader_error": "bold yellow"}
-_FAULT = "This is a fault of the grader, not yours; it costs no points. Please report it."
+FAULT = "This is a fault of the grader, not yours; it costs no points. Please report it."
 # Something is not installed, or the processor lacks it: not a fault, and nothing to report.
 _MISSING = re.compile(r"^Run `make |, so this exercise cannot be graded here", re.MULTILINE)
 _QUOTED = re.compile(
@@ -68,7 +69,7 @@ class Failure:
 
 def word(status: str) -> str:
     """A state in words: ``to do`` or ``build failed``."""
-    return "to do" if status == "todo" else status.replace("_", " ")
+    return gettext("to do" if status == "todo" else status.replace("_", " "))
 
 
 def failures(checks: Sequence[tuple[str, str]]) -> list[Failure]:
@@ -97,9 +98,9 @@ def rest_of_message(message: str, failed: Sequence[tuple[str, str]]) -> str:
         message: the outcome's.
         failed: (name, message) of each failed check.
     """
-    for _, told in failed:
-        if told and message.startswith(told):
-            return message[len(told) :].strip()
+    for _, repeated in failed:
+        if repeated and message.startswith(repeated):
+            return message[len(repeated) :].strip()
     return message
 
 
@@ -144,7 +145,13 @@ def outcome_text(outcome: Outcome, width: int, *, details: bool = True) -> Text:
 def summary(results: Results) -> str:
     """One line: points and passed exercises of the run."""
     passed = sum(outcome.passed for outcome in results.exercises)
-    return f"{results.points} of {results.max_points} points, {passed} of {len(results.exercises)} exercises passed"
+    return gettext(
+        "{points} of {most} points, {passed} of {count} exercises passed",
+        points=results.points,
+        most=results.max_points,
+        passed=passed,
+        count=len(results.exercises),
+    )
 
 
 def lines(outcome: Outcome, *, details: bool = True, notes: Sequence[str] = ()) -> Iterator[Line]:
@@ -155,7 +162,7 @@ def lines(outcome: Outcome, *, details: bool = True, notes: Sequence[str] = ()) 
         details: list the checks.
         notes: sentences that are added at the end.
     """
-    score = f"{outcome.points}/{outcome.max_points} points"
+    score = gettext("{points} points", points=f"{outcome.points}/{outcome.max_points}")
     yield Line("head", f"{MARKS[outcome.status]} {outcome.id}  {word(outcome.status)}  {score}")
     message = outcome.message
     if details:
@@ -164,18 +171,21 @@ def lines(outcome: Outcome, *, details: bool = True, notes: Sequence[str] = ()) 
         message = rest_of_message(message, failed)
         for failure in failures(failed):
             name = f"    ✗ {failure.name}"
-            first, *more = failure.message.splitlines() or [""]
+            own = told(failure.message, "causes")
+            first, *more = [*([own] if own else []), *failure.message.splitlines()] or [""]
             yield Line("wrong", _printable(f"{name}: {first}" if first else name), len(name), 4)
             yield from (_told(line, 6) for line in more)
             if failure.same:
-                yield Line("wrong", f"      The same: {', '.join(failure.same)}.", 0, 6)
+                yield Line("wrong", "      " + gettext("The same: {checks}.", checks=", ".join(failure.same)), 0, 6)
         if failed and len(passed) > 3:
-            yield Line("right", f"    ✓ {len(passed)} other checks pass", 0, 4)
+            yield Line("right", "    ✓ " + gettext("{count} other checks pass", count=len(passed)), 0, 4)
         else:
             yield from (Line("right", f"    ✓ {name}", 0, 4) for name in passed)
+    if own := told(message, "causes"):
+        yield _told(own, 4)
     yield from (_told(line, 4) for line in message.splitlines())
     if outcome.status == "grader_error":
-        yield _told("It costs no points." if _MISSING.search(outcome.message) else _FAULT, 4)
+        yield _told(gettext("It costs no points.") if _MISSING.search(outcome.message) else gettext(FAULT), 4)
     yield from (Line("note", f"    {_printable(note)}", 0, 4) for note in notes)
 
 
@@ -186,8 +196,12 @@ def next_note(exercise: Exercise, line: int | None = None) -> str:
         exercise: the next one.
         line: where it is written in its file, if that is known.
     """
-    where = f", line {line}" if line else ""
-    return f"Next: {exercise.id} in exercises/{exercise.file}{where}, about {exercise.minutes} minute{'s' * (exercise.minutes != 1)}."
+    place = f"exercises/{exercise.file}" + (gettext(", line {line}", line=line) if line else "")
+    if exercise.minutes == 1:
+        return gettext("Next: {id} in {place}, about 1 minute.", id=exercise.id, place=place)
+    return gettext(
+        "Next: {id} in {place}, about {minutes} minutes.", id=exercise.id, place=place, minutes=exercise.minutes
+    )
 
 
 def _told(line: str, indent: int) -> Line:

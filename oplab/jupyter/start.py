@@ -12,9 +12,10 @@ import tempfile
 from pathlib import Path
 
 from oplab import paths
-from oplab.course import copies
+from oplab.course import copies, speaking
 from oplab.course.manifest import Chapter, Course, load
 from oplab.errors import OplabError
+from oplab.translation.language import gettext
 
 CHAPTER = "--chapter="
 
@@ -117,7 +118,12 @@ def arguments(root: Path, own: Path, uid: int, page: str, more: list[str]) -> li
 
 def last_lines(address: str) -> str:
     """What is printed when JupyterLab listens."""
-    return f"Open {address}\nThe panel on the left has the exercises; Ctrl-C here ends JupyterLab."
+    return "\n".join(
+        (
+            gettext("Open {address}", address=address),
+            gettext("The panel on the left has the exercises; Ctrl-C here ends JupyterLab."),
+        )
+    )
 
 
 def run(root: Path, given: list[str]) -> int:
@@ -130,6 +136,10 @@ def run(root: Path, given: list[str]) -> int:
     more = [argument for argument in given if not argument.startswith(CHAPTER)]
     if os.getuid() == 0:
         print("Running as root, so JupyterLab starts with --allow-root.")
+    try:
+        speaking.follow_environment(course)
+    except OplabError as error:
+        print(error, file=sys.stderr)
     copy_lessons(course)
     own = own_folder(root)
     follow_copies(course, own / "workspaces")

@@ -27,6 +27,7 @@ from oplab.grading.shared import SharedServer
 from oplab.grading.text import lines, next_note, outcome_lines
 from oplab.lessons.saved import Answers
 from oplab.lessons.shown import Card, Live, difference_card, show
+from oplab.translation.language import gettext
 
 _VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")
 _servers: dict[tuple[object, ...], Server] = {}
@@ -79,8 +80,8 @@ class Lesson:
                     f"The reference answer of {exercise.id} does not pass.", "\n".join(outcome_lines(outcome))
                 )
             return
-        slow = "" if self._server(exercise).warm else "The first check loads PyTorch and ONNX Runtime."
-        with Live(f"Grading {exercise.id}", slow) as live:
+        slow = "" if self._server(exercise).warm else gettext("The first check loads PyTorch and ONNX Runtime.")
+        with Live(gettext("Grading {id}", id=exercise.id), slow) as live:
             results = self._grade(exercise)
             progressing.record(paths.build_dir(), results, _warn)
             live.replace(self._card(exercise, results.exercises[0]))
@@ -98,11 +99,13 @@ class Lesson:
         hints = one_more(self.course, exercise, _warn)
         notes = [hints.note] if hints.note else []
         if len(hints.texts) < hints.total:
-            notes.append(f'lab.hint("{name}") again shows the next one.')
+            notes.append(gettext("{call} again shows the next one.", call=f'lab.hint("{name}")'))
         if hints.half:
-            notes.append(f'Still stuck? lab.solution("{name}")')
+            notes.append(gettext("Still stuck? {call}", call=f'lab.solution("{name}")'))
         html = hints_html(exercise.id, hints.texts, hints.total, href=_href, notes=notes)
-        text = "\n".join([f"Hints for {exercise.id}", *hints.lines(all=True), *notes[bool(hints.note) :]])
+        text = "\n".join(
+            [gettext("Hints for {id}", id=exercise.id), *hints.lines(all=True), *notes[bool(hints.note) :]]
+        )
         show(Card(html, text))
         if hints.difference:
             show(_difference(exercise, hints.difference))
@@ -121,7 +124,7 @@ class Lesson:
         if why := self._locked(exercise, name, show):
             return difference_card(why)
         code = answers.reference(self.course, exercise)
-        title = f"The reference for {exercise.id}, from solutions/{exercise.file}"
+        title = gettext("The reference for {id}, from solutions/{file}", id=exercise.id, file=exercise.file)
         return Card(reference_html(title, code, exercise.language), f"{title}\n\n{code}")
 
     def show(self, *models: Any, **options: Any) -> Any:
@@ -190,7 +193,10 @@ class Lesson:
         states = ", ".join(f"{exercise.name} {sign} {state}" for exercise, (sign, state) in looks.items())
         files = dict.fromkeys(f"exercises/{exercise.file}" for exercise in looks)
         text = [", ".join(f"{name} {_version(name)}" for name in _VERSIONS)]
-        text += [f"Exercises: {states}", f"Your answers: {', '.join(files)}"]
+        text += [
+            gettext("Exercises: {states}", states=states),
+            gettext("Your answers: {files}", files=", ".join(files)),
+        ]
         return Card(lines_html(text), "\n".join(text))
 
     def _grade(self, exercise: Exercise) -> Any:
@@ -198,7 +204,7 @@ class Lesson:
         try:
             return grade(self.course, [exercise], folder, jobs=1, server=self._server(exercise))
         except KeyboardInterrupt:
-            raise Interrupted(f"The check of {exercise.id} was stopped. Nothing was recorded.") from None
+            raise Interrupted(gettext("The check of {id} was stopped. Nothing was recorded.", id=exercise.id)) from None
 
     def _server(self, exercise: Exercise) -> Server:
         """One server for the life of the notebook's kernel, or the one that JupyterLab or ``oplab watch`` has for the course."""
@@ -219,10 +225,11 @@ class Lesson:
                 notes.append(next_note(following[0], self._line(following[0])))
         elif outcome.status == "todo":
             where = self._line(exercise)
-            notes.append(f"Write it in exercises/{exercise.file}{f', line {where}' if where else ''}.")
+            place = f"exercises/{exercise.file}" + (gettext(", line {line}", line=where) if where else "")
+            notes.append(gettext("Write it in {place}.", place=place))
         if outcome.status not in ("passed", "grader_error"):
             mine = exercise.chapter == self.chapter.stem
-            notes.append(f'Stuck? lab.hint("{exercise.name if mine else exercise.id}")')
+            notes.append(gettext("Stuck? {call}", call=f'lab.hint("{exercise.name if mine else exercise.id}")'))
         html = card_html(outcome, href=_href, notes=notes)
         return Card(html, "\n".join(entry.text for entry in lines(outcome, notes=notes)))
 
@@ -245,8 +252,8 @@ def _href(file: str, line: int) -> str:
 
 
 def _difference(exercise: Exercise, difference: Sequence[str]) -> Card:
-    title = f"Your answer for {exercise.id} (−) and the reference (+)"
-    return difference_card(title, difference, [] if difference else [SAME])
+    title = gettext("Your answer for {id} (−) and the reference (+)", id=exercise.id)
+    return difference_card(title, difference, [] if difference else [gettext(SAME)])
 
 
 def _version(name: str) -> str:

@@ -5,11 +5,13 @@ What has no translation, or one whose English text has changed since (gettext ca
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from oplab import paths
 from oplab.errors import OplabError
@@ -82,10 +84,30 @@ def _read(file: Path, state: tuple[int, ...]) -> Mapping[str, str]:
     return {str(e.id): str(e.string) for e in entries if e.id and e.string and not e.fuzzy}
 
 
-def text(message: str, **values: object) -> str:
-    """A sentence of the library in the learner's language, with values for its ``{fields}``."""
-    found = catalogue("oplab").get(message, message)
+def gettext(message: str, language: str | None = None, **values: object) -> str:
+    """A sentence of the library in a language, by default the learner's, with values for its ``{fields}``."""
+    found = catalogue("oplab", language).get(message, message)
     return found.format(**values) if values else found
+
+
+def spoken(value: Any, names: tuple[str, ...], known: Mapping[str, str]) -> Any:
+    """Dataclasses, also in tuples, in which the texts of the fields ``names`` are translated."""
+    if not known:
+        return value
+    if isinstance(value, tuple):
+        return tuple(spoken(entry, names, known) for entry in value)
+    if not dataclasses.is_dataclass(value):
+        return value
+    changes = {}
+    for field in dataclasses.fields(value):
+        content = getattr(value, field.name)
+        if field.name not in names:
+            changes[field.name] = spoken(content, names, known)
+        elif isinstance(content, tuple):
+            changes[field.name] = tuple(known.get(entry, entry) for entry in content)
+        else:
+            changes[field.name] = known.get(content, content)
+    return dataclasses.replace(value, **changes)
 
 
 def told(message: str, name: str) -> str | None:

@@ -18,6 +18,7 @@ _LINE = re.compile(r"(?<=#line)=\d+")
 # What stays as it is in each language: code, formulas, the targets of links.
 _KEPT = re.compile(r"``[^`]+``|`[^`]+`|\$[^$]+\$|\]\([^)]*\)|<[^>]+>|\{\w*\}")
 _WORD = re.compile(r"[A-Za-z]{2}")
+_PIECE = re.compile(r" ?(?:``[^`]*``|[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)")  # what a line is not broken in
 _WIDE = "WF"
 # No line begins with these.
 _CLOSING = "，。：；！？）》”’、,.:;!?)]}"
@@ -110,28 +111,32 @@ def translated(text: str, catalogue: Mapping[str, str], documented: bool = False
         if not unit.prose:
             lines.append(unit.text)
             continue
-        numbers = iter(_LINE.findall(unit.text))
         if found := catalogue.get(key(unit.text)):
-            unit.text = re.sub(r"#line\b", lambda match: match[0] + next(numbers, ""), found)
+            for number in _LINE.findall(unit.text):
+                found = re.sub(r"#line(?!=)", f"#line{number}", found, count=1)
+            unit.text = found
         lines += _wrapped(unit, width) if width else [unit.prefix + unit.text]
     return "\n".join(lines)
 
 
 def _wrapped(unit: Unit, width: int) -> list[str]:
-    lines, hang = [unit.prefix], " " * len(unit.prefix)
-    for piece in re.findall(r" ?(?:``[^`]*``|[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)", unit.text):
-        full = columns(lines[-1] + piece) > width and lines[-1].strip() and piece.strip() not in _CLOSING
-        if full:
-            lines[-1] = lines[-1].rstrip()
-            lines.append(hang + piece.lstrip())
-        else:
-            lines[-1] += piece if lines[-1].strip() != "" and lines[-1] != unit.prefix else piece.lstrip()
-    return lines
+    """The lines of a unit: between two Chinese characters a line may end anywhere, but none begins with a closing mark."""
+    lines, used = [unit.prefix], columns(unit.prefix)
+    hang, empty = used, True
+    for piece in _PIECE.findall(unit.text):
+        size = columns(piece)
+        if not empty and used + size > width and piece.strip() not in _CLOSING:
+            lines.append(" " * hang)
+            used, empty = hang, True
+        piece = piece.lstrip() if empty else piece
+        lines[-1] += piece
+        used, empty = used + columns(piece), False
+    return [line.rstrip() for line in lines]
 
 
 def columns(text: str) -> int:
     """The width of a text in a terminal."""
-    return sum(1 + (unicodedata.east_asian_width(c) in _WIDE) for c in text)
+    return len(text) + sum(unicodedata.east_asian_width(c) in _WIDE for c in text if c > "\u1100")
 
 
 def each(found: Iterator[Unit]) -> list[str]:

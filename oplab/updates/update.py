@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from oplab.course import speaking
 from oplab.course.manifest import Course
 from oplab.errors import OplabError
 from oplab.files import lock
@@ -60,14 +61,15 @@ def update(
         with contextlib.nullcontext() if dry_run else _alone(root, waiting):
             placing, report = Placing(root, dry_run), Report()
             last: list[str] = []
-            if made_by_init:
-                files, label = delivery.files(), delivery.release()
-                renamed = folders.update_folder(placing, report, label, files)
-                if not dry_run:
-                    last = folders.renew_lessons(root)
-            else:
-                label, renamed = Clone(root).update(placing, report)
-                last = ["The next `make lab`, or any other `make …`, sets up what has changed."]
+            with speaking.in_english(root):
+                if made_by_init:
+                    files, label = delivery.files(), delivery.release()
+                    renamed = folders.update_folder(placing, report, label, files)
+                else:
+                    label, renamed = Clone(root).update(placing, report)
+                    last = ["The next `make lab`, or any other `make …`, sets up what has changed."]
+            if made_by_init and not dry_run:
+                last = folders.renew_lessons(root)
             if renamed and not dry_run:
                 renaming(renamed)
             news = report.lines() + placing.finish()

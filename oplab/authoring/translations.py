@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 from collections.abc import Iterator
@@ -10,16 +11,56 @@ from pathlib import Path
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
+from oplab import paths
 from oplab.course.manifest import Course
+from oplab.course.translated import chapter_texts
 from oplab.files import write_atomically
-from oplab.translation import prose, sources
+from oplab.grading.hints import SAME
+from oplab.grading.text import FAULT, MARKS, word
+from oplab.translation import prose
 from oplab.translation.language import file_of
 
-PATTERNS = "causes"  # written by hand: the sentences of checks, with {fields} for what differs
-_ROW = re.compile(r"^\| \*\*(?P<term>.+?)\*\*.*?\| (?P<own>.+?) \|", re.MULTILINE)
+PAGES = ("README.md", "docs/learning.md", "docs/glossary.md")
 _NOT = re.compile(r"^\| (?P<term>[^|*]+?) \| (?P<right>[^|]+?) \| (?P<wrong>[^|]+?) \|$", re.MULTILINE)
 _SPACE = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9`]|[A-Za-z0-9`][\u4e00-\u9fff]")
 _HALF = re.compile(r"[\u4e00-\u9fff][,;:?!]|[\u4e00-\u9fff]\.(?!\w)")
+
+
+def texts(course: Course) -> dict[str, list[str]]:
+    """The English texts of each catalogue, in the order in which a learner meets them, once each.
+
+    Raises:
+        OplabError: a file of the course cannot be read.
+    """
+    found = {"oplab": list(_messages()), "course": list(_manifest(course))}
+    pages = ((course.root / page).read_text(encoding="utf-8") for page in PAGES)
+    found["pages"] = [text for page in pages for text in prose.each(prose.units(page))]
+    found |= {chapter.stem[:2]: list(chapter_texts(course, chapter)) for chapter in course.chapters}
+    return {name: list(dict.fromkeys(entries)) for name, entries in found.items()}
+
+
+def _manifest(course: Course) -> Iterator[str]:
+    yield course.title
+    for chapter in course.chapters:
+        yield from (chapter.title, chapter.able)
+        for exercise in chapter.exercises:
+            yield from (exercise.goal, *exercise.hints)
+
+
+def _messages() -> Iterator[str]:
+    """The first argument of each call of :func:`oplab.translation.language.gettext` in the library."""
+    yield from (*map(word, MARKS), FAULT, SAME)
+    for file in sorted(paths.PACKAGE.rglob("*.py")):
+        code = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(code)) if "translation.language import" in code else ():
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "gettext"
+                and node.args
+            ):
+                if isinstance(node.args[0], ast.Constant):
+                    yield str(node.args[0].value)
 
 
 def read(file: Path) -> Catalog:
@@ -46,21 +87,21 @@ def update(course: Course, language: str) -> dict[str, tuple[int, int]]:
         (texts, those without a valid translation) of each catalogue.
     """
     counts = {}
-    for name, texts in sources.all_of(course).items():
+    for name, entries in texts(course).items():
         old, template = read(file_of(name, language)), Catalog()
-        for text in texts:
+        for text in entries:
             template.add(text)
         old.update(template)
         write(file_of(name, language), old)
-        counts[name] = len(texts), sum(not entry.string or entry.fuzzy for entry in old if entry.id)
+        counts[name] = len(entries), sum(not entry.string or entry.fuzzy for entry in old if entry.id)
     return counts
 
 
 def stale(course: Course, language: str) -> Iterator[str]:
     """One line for each text that is shown in English, as it is new or has changed."""
-    for name, texts in sources.all_of(course).items():
+    for name, entries in texts(course).items():
         known = {entry.id: entry for entry in read(file_of(name, language)) if entry.id}
-        for text in texts:
+        for text in entries:
             entry = known.get(text)
             if entry is None or not entry.string or entry.fuzzy:
                 yield f"{name}.po: {text}"
