@@ -74,6 +74,9 @@ export interface State {
   /** The file that a page which is loaded now starts this extension from. */
   build: string;
   title: string;
+  language: string;
+  /** Their names in themselves. */
+  languages: Record<string, string>;
   inside: boolean;
   writable: boolean;
   check_on_save: boolean;
@@ -190,6 +193,10 @@ export class Api {
   }
 
   /** Has the way through the course begin with a chapter. */
+  language(name: string): Promise<unknown> {
+    return this._ask('language', { name });
+  }
+
   begin(id: string): Promise<unknown> {
     return this._ask('begin', { id });
   }

@@ -79,6 +79,16 @@ export class Opener {
     }
   }
 
+  /** Saves every document that is open and was changed. */
+  async saveAll(): Promise<void> {
+    for (const widget of this.shell.widgets('main')) {
+      const context = this.documents.contextForWidget(widget);
+      if (context) {
+        await this.save(context.path);
+      }
+    }
+  }
+
   /** Reads an open document again from its file. */
   async revert(path: string): Promise<void> {
     await this.documents.findWidget(path)?.context.revert();

@@ -134,6 +134,29 @@ function Introduction({ chapters, trans }: { chapters: Chapter[]; trans: Actions
   );
 }
 
+/** The language of everything: lessons, stubs, hints and JupyterLab itself. The page loads again, so what is open is saved first. */
+function Language({ actions }: { actions: Actions }): React.ReactElement {
+  const { model, trans } = actions;
+  const change = (name: string) =>
+    model.attempt('', async () => {
+      await actions.opener.saveAll();
+      await model.api.language(name);
+      window.location.reload();
+    });
+  return (
+    <label className="oplab-Language">
+      <span lang="en">Language</span> {trans.__('Language') !== 'Language' && trans.__('Language')}{' '}
+      <select value={model.state?.language} onChange={event => void change(event.target.value)}>
+        {Object.entries(model.state?.languages ?? {}).map(([name, own]) => (
+          <option key={name} value={name} lang={name.replace('_', '-')}>
+            {own}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 function Start({ actions, contents }: { actions: Actions; contents: Contents.IManager }): React.ReactElement {
   useModel(actions);
   const { model, trans } = actions;
@@ -147,6 +170,7 @@ function Start({ actions, contents }: { actions: Actions; contents: Contents.IMa
         <h1>{state?.title ?? trans.__('Operator Lab')}</h1>
         {state && (
           <>
+            <Language actions={actions} />
             <Introduction chapters={state.chapters} trans={trans} />
             <p className="oplab-Quiet">{pointsLine(state, trans)}</p>
             <div className="oplab-StartButtons">

@@ -184,8 +184,7 @@ def digests(text: str, exercises: Sequence[Exercise]) -> dict[str, str]:
         return "\n".join(line for line in original[first - 1 : last] if line.strip())
 
     return {
-        exercise.id: _digest(own_text(*own[exercise.id]) if exercise.id in own else "", rest)
-        for exercise in exercises
+        exercise.id: _digest(own_text(*own[exercise.id]) if exercise.id in own else "", rest) for exercise in exercises
     }
 
 

@@ -24,14 +24,16 @@ def switch(course: Course, name: str) -> str:
     return chosen
 
 
-def follow_environment(course: Course) -> None:
-    """What ``OPLAB_LANGUAGE`` asks for is remembered, as a choice is.
+def follow_environment(course: Course) -> bool:
+    """What ``OPLAB_LANGUAGE`` asks for is remembered, as a choice is. Whether it is another language than before.
 
     Raises:
         OplabError: as :func:`switch` does.
     """
     if (asked := os.environ.pop(language.VARIABLE, "")) and asked != language.chosen(course.root):
         switch(course, asked)
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar
 
-from oplab.course import answers, copies, quiz
+from oplab.course import answers, copies, quiz, speaking
 from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading import card, hints
 from oplab.grading import progress as progressing
 from oplab.jupyter.home import Home
+from oplab.jupyter.settings import write_overrides
 from oplab.jupyter.state import outcome_state
+from oplab.translation.language import gettext
 
 Found = TypeVar("Found")
 
@@ -64,7 +69,9 @@ def hint(home: Home, id: Any) -> dict[str, Any]:
     home.tell("state", None)
     notes = [shown.note] if shown.note else []
     if shown.half:
-        notes.append("Still stuck? Reference shows the answer; the exercise then counts half in your progress.")
+        notes.append(
+            gettext("Still stuck? Reference shows the answer; the exercise then counts half in your progress.")
+        )
     html = card.hints_html(exercise.id, shown.texts, shown.total, href=home.where(course).href, notes=notes)
     return {"id": exercise.id, "hints": list(shown.texts), "total": shown.total, "html": html}
 
@@ -83,8 +90,8 @@ def difference(home: Home, id: Any) -> dict[str, Any]:
     """How the answer differs from the reference, where that may be read."""
     course, exercise = _readable(home, id)
     lines = answers.diff(course, exercise)
-    notes = [] if lines else [hints.SAME]
-    html = card.difference_html(f"{exercise.id}: your answer and the reference", lines, notes=notes)
+    notes = [] if lines else [gettext(hints.SAME)]
+    html = card.difference_html(gettext("{id}: your answer and the reference", id=exercise.id), lines, notes=notes)
     return {"id": exercise.id, "lines": lines, "html": html}
 
 
@@ -92,7 +99,7 @@ def reference(home: Home, id: Any) -> dict[str, Any]:
     """The reference answer, where it may be read."""
     course, exercise = _readable(home, id)
     text = answers.reference(course, exercise)
-    html = card.reference_html(f"{exercise.id}: the reference", text, exercise.language)
+    html = card.reference_html(gettext("{id}: the reference", id=exercise.id), text, exercise.language)
     return {"id": exercise.id, "file": f"solutions/{exercise.file}", "text": text, "html": html}
 
 
@@ -149,6 +156,17 @@ def begin(home: Home, id: Any) -> dict[str, Any]:
     return {"start": chapter.id}
 
 
+def language(home: Home, name: Any) -> dict[str, Any]:
+    """Change the language of lessons, stubs, hints and the panel; the page loads again after it."""
+    if not isinstance(name, str) or not name:
+        raise Refused(400, "`name` is missing.", 'For example {"name": "zh_CN"}.')
+    chosen = speaking.switch(home.course(), name)
+    with contextlib.suppress(OSError):  # the panel stays as it is then
+        write_overrides(Path(sys.prefix), chosen)
+    home.tell("state", None)
+    return {"language": chosen}
+
+
 def settings(home: Home, values: dict[str, Any]) -> dict[str, Any]:
     """Change settings: ``check_on_save``."""
     on = values.get("check_on_save")
@@ -170,6 +188,6 @@ def _named(find: Callable[[str], Found], id: Any) -> Found:
 def _readable(home: Home, id: Any, asked: bool = False) -> tuple[Course, Exercise]:
     course = home.course()
     exercise = _named(course.exercise, id)
-    if why := hints.locked(course, exercise, "a hint", "The button Reference", asked):
+    if why := hints.locked(course, exercise, gettext("a hint"), gettext("The button Reference"), asked):
         raise Refused(403, why)
     return course, exercise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from oplab import paths
 from oplab.errors import OplabError
 from oplab.files import file_state
+from oplab.translation import language
 
 if TYPE_CHECKING:
     from oplab.course.manifest import Course
@@ -191,7 +192,7 @@ class Home:
         except OplabError as error:
             self._problem, self._read = str(error), None
             return
-        read = folder, file_state(folder / "course.toml")
+        read = folder, (file_state(folder / "course.toml"), language.chosen(folder))
         if read == self._read:
             return
         self._read = read

@@ -140,8 +140,8 @@ class CallHandler(APIHandler):
     @web.authenticated
     @authorized
     async def post(self, name: str) -> None:
-        """``check``, ``cancel``, ``saved``, ``hint``, ``show``, ``reset``, ``begin`` and ``settings``."""
-        if name not in ("check", "cancel", "saved", "hint", "show", "reset", "begin", "settings"):
+        """``check``, ``cancel``, ``saved``, ``hint``, ``show``, ``reset``, ``begin``, ``language`` and ``settings``."""
+        if name not in ("check", "cancel", "saved", "hint", "show", "reset", "begin", "language", "settings"):
             raise web.HTTPError(404)
         try:
             given = json.loads(self.request.body or b"{}")
@@ -155,7 +155,9 @@ class CallHandler(APIHandler):
                 return calls.settings(home, given)
             if name == "cancel":
                 return calls.cancel(home)
-            return getattr(calls, name)(home, given.get({"check": "ids", "saved": "path"}.get(name, "id")))
+            return getattr(calls, name)(
+                home, given.get({"check": "ids", "saved": "path", "language": "name"}.get(name, "id"))
+            )
 
         await self._answer(call, 202 if name == "check" else 200)
 

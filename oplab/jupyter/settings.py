@@ -23,17 +23,19 @@ SETTINGS = {
     # the glossary and the README, which lessons link, as pages; "Open With > Editor" shows their text
     "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}},
 }
+_LOCALE = "@jupyterlab/translation-extension:plugin"
 
 
-def write_overrides(prefix: Path) -> Path:
-    """Merges SETTINGS into the environment's overrides.json; what else is there stays."""
+def write_overrides(prefix: Path, language: str = "") -> Path:
+    """Merges SETTINGS, and a language of JupyterLab if it is given, into the environment's overrides.json; what else is there stays."""
     path = prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = {}
     before = found if isinstance(found, dict) else {}
-    overrides = before | {plugin: {**before.get(plugin, {}), **values} for plugin, values in SETTINGS.items()}
+    wanted = SETTINGS | ({_LOCALE: {"locale": "default" if language == "en" else language}} if language else {})
+    overrides = before | {plugin: {**before.get(plugin, {}), **values} for plugin, values in wanted.items()}
     if overrides == before:  # so it is in an image, where a learner cannot write it
         return path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,8 @@ from oplab import paths
 from oplab.course import copies, speaking
 from oplab.course.manifest import Chapter, Course, load
 from oplab.errors import OplabError
+from oplab.jupyter import settings
+from oplab.translation import language
 from oplab.translation.language import gettext
 
 CHAPTER = "--chapter="
@@ -137,8 +139,10 @@ def run(root: Path, given: list[str]) -> int:
     if os.getuid() == 0:
         print("Running as root, so JupyterLab starts with --allow-root.")
     try:
-        speaking.follow_environment(course)
-    except OplabError as error:
+        if speaking.follow_environment(course):
+            course = load(root)
+            settings.write_overrides(Path(sys.prefix), language.chosen(root))
+    except (OplabError, OSError) as error:
         print(error, file=sys.stderr)
     copy_lessons(course)
     own = own_folder(root)

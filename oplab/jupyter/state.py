@@ -19,6 +19,7 @@ from oplab.grading.overview import overview
 from oplab.grading.service import Service
 from oplab.grading.text import word
 from oplab.jupyter.map import chapter_map
+from oplab.translation.language import NAMES, chosen
 from oplab.updates import delivery
 from oplab.updates import update as updates
 
@@ -123,6 +124,8 @@ def empty(check_on_save: bool, problems: Sequence[str] = ()) -> dict[str, Any]:
         "extension": delivery.release(),
         "build": installed_build(),
         "title": "Operator Lab",
+        "language": chosen(),
+        "languages": NAMES,
         "inside": False,
         "writable": False,
         "check_on_save": check_on_save,
