@@ -11,8 +11,8 @@
 //   If a batch has fewer points, the rest is idx -1 and dist 0. idx
 //   counts from the first point of xyz, in every batch.
 //   A point of xyz or new_xyz that is NaN or infinite is an error
-//   (STD_TORCH_CHECK). Name the tensor and the point in the message, for
-//   example: new_xyz must be finite, but its point 17 is not.
+//   (STD_TORCH_CHECK). Name the tensor and the point in the message,
+//   for example: new_xyz must be finite, but its point 17 is not.
 //   It is called many times: with different sizes, after errors, and
 //   from several threads at once. No access is out of bounds.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable,

@@ -5,7 +5,7 @@
 //                        int64_t count, char* text, int64_t size)
 //
 // maps is the text of /proc/self/maps: for each mapping one line
-//   7f31a4c02000-7f31a4c05000 r-xp 00002000 fd:01 1573   /opt/my app/libops.so
+//     7f31a4c02000-7f31a4c05000 r-xp 00002000 fd:01 1573   /opt/my app/libops.so
 // with its first address, the address after its last, permissions, the
 // offset in the file, device, inode and, after spaces, the path. A path
 // may contain spaces. A mapping without a path, or with one that does
