@@ -1,4 +1,5 @@
-// c14.deform_conv: lab::DeformConv(X float[n,c,h,w], W float[o,c,kh,kw],
+// c14.deform_conv: lab::DeformConv(X float[n,c,h,w],
+//                                  W float[o,c,kh,kw],
 //                                  offset float[n,2*kh*kw,oh,ow], mask float[n,kh*kw,oh,ow];
 //                                  stride = 1, pad = 0) -> Y float[n,o,oh,ow]
 //

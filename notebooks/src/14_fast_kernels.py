@@ -663,7 +663,7 @@ same_bits(deform_model("lesson.Parallel"), deforms, small)
 # **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write step
 # 1, pass the checks,
 # then add the other steps.
-# The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=37)
+# The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=38)
 
 # %%
 lab.check("deform_conv")
