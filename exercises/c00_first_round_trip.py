@@ -1,4 +1,5 @@
-"""Chapter 00: from PyTorch to an ONNX file, to ONNX Runtime, and a proof that both agree.
+"""Chapter 00: from PyTorch to an ONNX file, to ONNX Runtime, and a
+proof that both agree.
 
 Check one with ``make check EX=c00.export``.
 """
@@ -19,7 +20,8 @@ def run(path: Path, x: np.ndarray) -> np.ndarray:
     """Run an ONNX file in ONNX Runtime.
 
     Args:
-        path: the file. Its input is named ``"input"``; it has one output.
+        path: the file. Its input is named ``"input"``; it has one
+            output.
         x: the input, float32, any shape.
 
     Returns:
@@ -32,15 +34,18 @@ def run(path: Path, x: np.ndarray) -> np.ndarray:
 def export(model: torch.nn.Module, example: torch.Tensor, path: Path) -> None:
     """Write ``model`` as an ONNX file.
 
-    You may use either exporter, and the weights may be in the file or next to it. The file
+    You may use either exporter, and the weights may be in the file or
+    next to it. The file
 
     - has one input named ``"input"`` and one output named ``"output"``;
-    - takes any batch size, height and width: these three axes of the input are dynamic, each
-      with its own name;
-    - computes what the model computes in eval mode, even if the model arrives in train mode.
+    - takes any batch size, height and width: these three axes of the
+      input are dynamic, each with its own name;
+    - computes what the model computes in eval mode, even if the model
+      arrives in train mode.
 
     Args:
-        model: any model of one image batch; the name of its forward's argument is not known.
+        model: any model of one image batch; the name of its forward's
+            argument is not known.
         example: float32 ``[N, C, H, W]``, one possible input.
         path: the file to write.
     """
@@ -49,19 +54,23 @@ def export(model: torch.nn.Module, example: torch.Tensor, path: Path) -> None:
 
 
 def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, float]:
-    """Run a PyTorch model and an ONNX file on the same input and report whether they agree.
+    """Run a PyTorch model and an ONNX file on the same input and report
+    whether they agree.
 
-    They agree when both outputs have the same shape and the same dtype, every value is finite,
-    and for every element ``|onnx - torch| <= 1e-5 + 1e-4 * |torch|``.
+    They agree when both outputs have the same shape and the same dtype,
+    every value is finite, and for every element
+    ``|onnx - torch| <= 1e-5 + 1e-4 * |torch|``.
 
     Args:
         model: a model of one tensor, in eval mode.
         path: an ONNX file with one input of any name, and one output.
-        x: the input, float32, any shape without a 0, not always contiguous. Do not modify it.
+        x: the input, float32, any shape without a 0, not always
+            contiguous. Do not modify it.
 
     Returns:
-        ``(agrees, max_abs)``: a bool, and the largest ``|onnx - torch|`` as a float. Where the
-        two cannot be compared (another shape, another dtype, a value that is NaN or infinite)
+        ``(agrees, max_abs)``: a bool, and the largest
+        ``|onnx - torch|`` as a float. Where the two cannot be compared
+        (another shape, another dtype, a value that is NaN or infinite)
         the answer is ``(False, inf)``.
     """
     # TODO c00.compare: run both on x, and write a comparison that detects real mismatches
@@ -69,16 +78,19 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
 
 
 def one_file(source: Path, target: Path) -> None:
-    """Turn an ONNX model whose weights are in a second file into a single, complete file.
+    """Turn an ONNX model whose weights are in a second file into a
+    single, complete file.
 
-    ``source`` and everything next to it stay unchanged. ``target`` holds the same graph and the
-    same weights, bit for bit, and needs no other file: it can be moved anywhere.
+    ``source`` and everything next to it stay unchanged. ``target``
+    holds the same graph and the same weights, bit for bit, and needs no
+    other file: it can be moved anywhere.
 
-    A branch of the graph may hold its own weights, and not every weight is float32.
+    A branch of the graph may hold its own weights, and not every weight
+    is float32.
 
     Args:
-        source: an ``.onnx`` file; its larger weights are in the same folder, in a file of the
-            same name plus ``.data``.
+        source: an ``.onnx`` file; its larger weights are in the same
+            folder, in a file of the same name plus ``.data``.
         target: the file to write, in another folder, which exists.
     """
     # TODO c00.one_file: write the model and its weights into the one file `target`

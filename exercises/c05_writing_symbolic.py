@@ -1,15 +1,18 @@
-"""Chapter 05: symbolic functions with attributes, optional inputs, dtypes and several outputs.
+"""Chapter 05: symbolic functions with attributes, optional inputs,
+dtypes and several outputs.
 
-``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take no arguments and return nothing: each
-registers one mapping with ``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic
-function. The grader calls them in separate processes and exports with the TorchScript path,
-``torch.onnx.export(..., dynamo=False)``.
+``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take no arguments
+and return nothing: each registers one mapping with
+``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic
+function. The grader calls them in separate processes and exports with
+the TorchScript path, ``torch.onnx.export(..., dynamo=False)``.
 
-``my_add`` is a repair: the function before it is given and wrong. Repair a copy of it inside
-your function, because ``oplab reset`` restores that function alone.
+``my_add`` is a repair: the function before it is given and wrong.
+Repair a copy of it inside your function, because ``oplab reset``
+restores that function alone.
 
-In the specifications, ``export`` means that export, and ``run`` runs ONNX Runtime with the
-kernels of ``oplab.session``.
+In the specifications, ``export`` means that export, and ``run`` runs
+ONNX Runtime with the kernels of ``oplab.session``.
 
 Check one with ``make check EX=c05.my_add``.
 """
@@ -26,7 +29,9 @@ from oplab import todo
 
 @parse_args("v", "v", "f", "f")
 def fewer_nodes(g, a, b, alpha, beta):
-    """Given, with two faults: a mapping of ``oplab::my_add`` that writes few nodes."""
+    """Given, with two faults: a mapping of ``oplab::my_add`` that
+    writes few nodes.
+    """
 
     def term(x, factor):
         if abs(factor) == 1:  # nothing to multiply
@@ -37,13 +42,16 @@ def fewer_nodes(g, a, b, alpha, beta):
 
 
 def my_add() -> None:
-    """Repair ``fewer_nodes``, and register it as the mapping of ``torch.ops.oplab.my_add``.
+    """Repair ``fewer_nodes``, and register it as the mapping of
+    ``torch.ops.oplab.my_add``.
 
-    Its author tested ``my_add(a, b, 0.5, 1.0)`` in float32, where both faults do not show. The
-    schema is ``oplab::my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``,
-    and ``my_add(a, b, alpha, beta) = alpha a + beta b``, with the coefficients of each call.
-    After the registration, for ``a`` and ``b`` of one shape in float16, float32 or float64 and
-    every opset from 9 on::
+    Its author tested ``my_add(a, b, 0.5, 1.0)`` in float32, where both
+    faults do not show. The schema is ``oplab::my_add(Tensor a, Tensor
+    b, float alpha=3.0, float beta=2.0) -> Tensor``, and
+    ``my_add(a, b, alpha, beta) = alpha a + beta b``, with the
+    coefficients of each call. After the registration, for ``a`` and
+    ``b`` of one shape in float16, float32 or float64 and every opset
+    from 9 on::
 
         >>> my_add()
         >>> weighted = lambda a, b: torch.ops.oplab.my_add(a, b, 0.1, -2.0)
@@ -54,9 +62,9 @@ def my_add() -> None:
         >>> allclose(y, 0.1 * a - 2.0 * b)  # float64: within 1e-12
         True
 
-    The nodes are ONNX's own. A coefficient of 1 or -1 has no ``Mul``, and the graph has no
-    ``Cast``. (A float64 tensor without axes is excluded: the exporter itself converts it to
-    float32.)
+    The nodes are ONNX's own. A coefficient of 1 or -1 has no ``Mul``,
+    and the graph has no ``Cast``. (A float64 tensor without axes is
+    excluded: the exporter itself converts it to float32.)
     """
 
     # TODO c05.my_add: find the two faults of fewer_nodes, and register it without them
@@ -64,12 +72,14 @@ def my_add() -> None:
 
 
 def plugin() -> None:
-    """Map ``oplab::my_add`` to the custom operator ``oplab::MyAdd(a, b; alpha, beta) -> y``.
+    """Map ``oplab::my_add`` to the custom operator
+    ``oplab::MyAdd(a, b; alpha, beta) -> y``.
 
-    ``alpha`` and ``beta`` are FLOAT attributes. The file has to run where the kernel takes only
-    float32 and float64, as in OpenVINO: for float16 the graph casts to float32 before the node
-    and back after it. The graph declares the type of the node's output. After the call, for
-    opset 9 and above::
+    ``alpha`` and ``beta`` are FLOAT attributes. The file has to run
+    where the kernel takes only float32 and float64, as in OpenVINO: for
+    float16 the graph casts to float32 before the node and back after
+    it. The graph declares the type of the node's output. After the
+    call, for opset 9 and above::
 
         >>> plugin()
         >>> model = export(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -2.0), (a, b))
@@ -87,7 +97,8 @@ def plugin() -> None:
 
 
 def clip(g, x, low, high):
-    """The symbolic function of ``MyClip``: one ``Clip`` node, valid at opsets 9 to 20.
+    """The symbolic function of ``MyClip``: one ``Clip`` node, valid at
+    opsets 9 to 20.
 
     The grader uses it as ``MyClip.symbolic``::
 
@@ -99,10 +110,12 @@ def clip(g, x, low, high):
         >>> [node.op_type for node in model.graph.node]
         ['Constant', 'Constant', 'Clip']
 
-    Up to opset 10 the bounds of ``Clip`` are attributes. From 11 on they are inputs without
-    axes, of the dtype of ``x`` and in its full precision: for a float64 ``x``, 0.1 is not
-    rounded to float32. A bound that is None is omitted. ``x`` is a float16, float32 or float64;
-    from opset 12 on it can be an int32 or int64 too. The graph has no ``Cast``.
+    Up to opset 10 the bounds of ``Clip`` are attributes. From 11 on
+    they are inputs without axes, of the dtype of ``x`` and in its full
+    precision: for a float64 ``x``, 0.1 is not rounded to float32. A
+    bound that is None is omitted. ``x`` is a float16, float32 or
+    float64; from opset 12 on it can be an int32 or int64 too. The graph
+    has no ``Cast``.
 
     Args:
         g: the graph context; ``g.opset`` is the opset of the export.
@@ -118,12 +131,14 @@ def clip(g, x, low, high):
 
 
 def dtypes() -> None:
-    """Replace PyTorch's mapping of ``torch.log10`` by one that keeps the dtype.
+    """Replace PyTorch's mapping of ``torch.log10`` by one that keeps
+    the dtype.
 
-    The schema is ``aten::log10(Tensor self) -> Tensor``. PyTorch's mapping is wrong in three
-    ways: float16 becomes float32, float64 loses digits, and a result without axes gets one.
-    After the call, for ``x`` of any shape in float16, float32 or float64 and every opset from 9
-    on::
+    The schema is ``aten::log10(Tensor self) -> Tensor``. PyTorch's
+    mapping is wrong in three ways: float16 becomes float32, float64
+    loses digits, and a result without axes gets one. After the call,
+    for ``x`` of any shape in float16, float32 or float64 and every
+    opset from 9 on::
 
         >>> dtypes()
         >>> model = export(torch.log10, (x,), opset_version=9)
@@ -135,8 +150,8 @@ def dtypes() -> None:
         >>> "Cast" in [node.op_type for node in model.graph.node]
         False
 
-    (A float64 tensor without axes is excluded: the exporter itself converts it to float32.)
-    About 4 lines.
+    (A float64 tensor without axes is excluded: the exporter itself
+    converts it to float32.) About 4 lines.
     """
 
     # TODO c05.dtypes: map aten::log10, right for float16, float32 and float64, without a Cast
@@ -146,10 +161,12 @@ def dtypes() -> None:
 def kthvalue() -> None:
     """Map ``torch.kthvalue`` to ONNX. It has two outputs.
 
-    Its schema is ``aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) ->
-    (Tensor values, Tensor indices)``: the k-th smallest element along ``dim`` (k counts from 1)
-    and its int64 index. After the call, for ``x`` with at least one axis and without equal
-    elements, in float32, float64 or int64, and every opset from 11 on::
+    Its schema is ``aten::kthvalue(Tensor self, int k, int dim=-1, bool
+    keepdim=False) -> (Tensor values, Tensor indices)``: the k-th
+    smallest element along ``dim`` (k counts from 1) and its int64
+    index. After the call, for ``x`` with at least one axis and without
+    equal elements, in float32, float64 or int64, and every opset from
+    11 on::
 
         >>> kthvalue()
         >>> second = lambda x: torch.kthvalue(x, 2, dim=0)
@@ -157,8 +174,9 @@ def kthvalue() -> None:
         >>> run(model, np.float32([[5, 1], [4, 9], [6, 7]]))
         [array([5., 7.], dtype=float32), array([0, 2])]
 
-    ``TopK`` finds the k smallest elements, sorted; the last of them is the k-th. With
-    ``keepdim`` the axis stays, with size 1. About 8 lines.
+    ``TopK`` finds the k smallest elements, sorted; the last of them is
+    the k-th. With ``keepdim`` the axis stays, with size 1. About 8
+    lines.
     """
 
     # TODO c05.kthvalue: take the last of the k smallest of TopK, from opset 11 on

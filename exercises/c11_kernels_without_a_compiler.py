@@ -1,8 +1,10 @@
-"""Chapter 11: three ways to run a custom operator before any C++ is written.
+"""Chapter 11: three ways to run a custom operator before any C++ is
+written.
 
-``reference_knn`` returns a class, ``pyop_my_add`` declares Python kernels and rewrites a model
-for them, ``function_my_add`` puts an operator's definition into a model. The grader calls each
-of them in a separate process.
+``reference_knn`` returns a class, ``pyop_my_add`` declares Python
+kernels and rewrites a model for them, ``function_my_add`` puts an
+operator's definition into a model. The grader calls each of them in a
+separate process.
 
 Check one with ``make check EX=c11.reference_knn``.
 """
@@ -26,24 +28,31 @@ def reference_knn() -> type[OpRun]:
 
     Args of the node:
         xyz: float32 [n, 3], the points. The batches follow one another.
-        offset: int64 [b], entry i is the total number of points in batches 0 to i: [3, 7] is a
+        offset: int64 [b], entry i is the total number of points in
+        batches 0 to i: [3, 7] is a
             batch of 3 and one of 4.
-        new_xyz, new_offset: float32 [m, 3] and int64 [b], the points to find neighbours for,
-            and their batches. If both are omitted (left out, or the empty name), they default
-            to ``xyz`` and ``offset``, and m is n.
+        new_xyz, new_offset: float32 [m, 3] and int64 [b], the points to
+        find neighbours for,
+            and their batches. If both are omitted (left out, or the
+            empty name), they default to ``xyz`` and ``offset``, and m
+            is n.
         nsample: INT, the number of neighbours. It is always set.
 
     Results of the node:
-        idx: int32 [m, nsample]. Row i has the rows of ``xyz`` that are nearest to new point i,
-            nearest first, within the batch of that point. If two are equally far away, the
-            lower index comes first. A point is its own neighbour.
-        dist: float32 [m, nsample], their Euclidean distances (not squared).
+        idx: int32 [m, nsample]. Row i has the rows of ``xyz`` that are
+        nearest to new point i,
+            nearest first, within the batch of that point. If two are
+            equally far away, the lower index comes first. A point is
+            its own neighbour.
+        dist: float32 [m, nsample], their Euclidean distances
+        (not squared).
 
-    If a batch has fewer than nsample points, the rest of the row is -1 in idx and 0 in dist. A
-    batch may be empty.
+    If a batch has fewer than nsample points, the rest of the row is -1
+    in idx and 0 in dist. A batch may be empty.
 
     Returns:
-        A class that ``ReferenceEvaluator(model, new_ops=[...])`` finds for these nodes::
+        A class that ``ReferenceEvaluator(model, new_ops=[...])`` finds
+        for these nodes::
 
             >>> evaluator = ReferenceEvaluator(model, new_ops=[reference_knn()])
             >>> points = np.array([[0, 0, 0], [3, 4, 0], [1, 0, 0], [9, 9, 9]], np.float32)
@@ -52,8 +61,8 @@ def reference_knn() -> type[OpRun]:
             >>> idx.tolist(), dist[:3].tolist()
             ([[0, 2], [1, 2], [2, 0], [3, -1]], [[0.0, 1.0], [0.0, 4.472136], [0.0, 1.0]])
 
-    Not allowed (contains the answer): ``oplab.ops.reference``, ``torch_cluster``. About
-    20 lines.
+    Not allowed (contains the answer): ``oplab.ops.reference``,
+    ``torch_cluster``. About 20 lines.
     """
 
     # TODO c11.reference_knn: return an OpRun class that finds neighbours within each batch
@@ -61,32 +70,36 @@ def reference_knn() -> type[OpRun]:
 
 
 def pyop_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Run ``oplab::MyAdd`` in ONNX Runtime with Python kernels of ``onnxruntime_extensions``.
+    """Run ``oplab::MyAdd`` in ONNX Runtime with Python kernels of
+    ``onnxruntime_extensions``.
 
-    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b.
-    ``a``, ``b`` and ``y`` have the same dtype, float or double, and the attributes are FLOAT.
+    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is
+    alpha * a + beta * b. ``a``, ``b`` and ``y`` have the same dtype,
+    float or double, and the attributes are FLOAT.
 
-    The function declares the kernels with ``@onnx_op``, and returns a model in which every
-    ``oplab::MyAdd`` of the graph is a node of the domain ``ai.onnx.contrib``, the domain of
-    such kernels. Nothing else changes: not the names, not the order, and no node that has only
-    the type or only the domain. The MyAdd nodes may have both attributes, one of them or none,
-    and their inputs may be float or double, of any rank::
+    The function declares the kernels with ``@onnx_op``, and returns a
+    model in which every ``oplab::MyAdd`` of the graph is a node of the
+    domain ``ai.onnx.contrib``, the domain of such kernels. Nothing else
+    changes: not the names, not the order, and no node that has only the
+    type or only the domain. The MyAdd nodes may have both attributes,
+    one of them or none, and their inputs may be float or double, of any
+    rank::
 
         >>> options = onnxruntime.SessionOptions()
         >>> options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
         >>> content = pyop_my_add(model).SerializeToString()
         >>> session = onnxruntime.InferenceSession(content, options)
 
-    The grader calls it once: a kernel can be declared only once in a process. The attributes in
-    its models are sixteenths, for example -1.6875, because such a kernel gets only six digits
-    of them.
+    The grader calls it once: a kernel can be declared only once in a
+    process. The attributes in its models are sixteenths, for example
+    -1.6875, because such a kernel gets only six digits of them.
 
     Args:
         model: a model with MyAdd nodes in its main graph.
 
     Returns:
-        The model for the Python kernels. It imports the domains that it uses. It may be
-        ``model`` itself, modified.
+        The model for the Python kernels. It imports the domains that it
+        uses. It may be ``model`` itself, modified.
 
     About 20 lines.
     """
@@ -96,13 +109,16 @@ def pyop_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def function_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Put the definition of ``oplab::MyAdd`` into a model, which then needs no library.
+    """Put the definition of ``oplab::MyAdd`` into a model, which then
+    needs no library.
 
-    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b.
-    ``a``, ``b`` and ``y`` have the same dtype, float or double, and the attributes are FLOAT.
+    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is
+    alpha * a + beta * b. ``a``, ``b`` and ``y`` have the same dtype,
+    float or double, and the attributes are FLOAT.
 
-    No node of the graph changes; the model gets one model-local function. It works for all
-    MyAdd nodes: float or double, with both attributes, one or none::
+    No node of the graph changes; the model gets one model-local
+    function. It works for all MyAdd nodes: float or double, with both
+    attributes, one or none::
 
         >>> ready = function_my_add(model)
         >>> [(function.domain, function.name) for function in ready.functions]
@@ -111,12 +127,13 @@ def function_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> onnxruntime.InferenceSession(ready.SerializeToString())  # no library is registered
 
     Args:
-        model: a model that imports ONNX's own operators in version 15 or later, not always the
-            same. It may have other functions, and its import of ``oplab`` may be missing.
+        model: a model that imports ONNX's own operators in version 15
+            or later, not always the same. It may have other functions,
+            and its import of ``oplab`` may be missing.
 
     Returns:
-        The model with the function. It imports the domains that it uses. It may be ``model``
-        itself, modified.
+        The model with the function. It imports the domains that it
+        uses. It may be ``model`` itself, modified.
 
     About 20 lines.
     """

@@ -17,23 +17,28 @@ from oplab.debug import tap
 
 
 def attention_export(opset: int, heads: int, groups: int, width: int) -> onnx.ModelProto:
-    """Export attention of new tokens to all tokens so far, with a mask that is an input.
+    """Export attention of new tokens to all tokens so far, with a mask
+    that is an input.
 
     The file's inputs, in this order, and its output:
 
-    - ``query``, float [batch, heads, new, width]: the last ``new`` of ``total`` tokens;
-    - ``key`` and ``value``, float [batch, groups, total, width]: all tokens; the heads of one
-      group are next to each other (grouped-query attention; ``enable_gqa`` in PyTorch);
-    - ``real``, bool [batch, total]: False is padding, which no token sees;
+    - ``query``, float [batch, heads, new, width]: the last ``new`` of
+      ``total`` tokens;
+    - ``key`` and ``value``, float [batch, groups, total, width]: all
+      tokens; the heads of one group are next to each other
+      (grouped-query attention; ``enable_gqa`` in PyTorch);
+    - ``real``, bool [batch, total]: False is padding, which no token
+      sees;
     - ``out``: attention with the scale 1 / sqrt(width), as
       ``torch.nn.functional.scaled_dot_product_attention`` computes it.
 
-    Query i is token ``total - new + i``. It sees itself and all tokens before it, except for
-    padding. The first token is never padding.
+    Query i is token ``total - new + i``. It sees itself and all tokens
+    before it, except for padding. The first token is never padding.
 
-    ``batch``, ``new`` and ``total`` are dynamic: the model runs with any sizes from 1 on where
-    ``new <= total``. At opset 23 attention is one node, ``Attention``. Opset 20, for older
-    runtimes, does not have it: there the exporter writes its definition, with the same result.
+    ``batch``, ``new`` and ``total`` are dynamic: the model runs with
+    any sizes from 1 on where ``new <= total``. At opset 23 attention is
+    one node, ``Attention``. Opset 20, for older runtimes, does not have
+    it: there the exporter writes its definition, with the same result.
 
     Args:
         opset: of the model, 20 or 23.
@@ -49,15 +54,18 @@ def attention_export(opset: int, heads: int, groups: int, width: int) -> onnx.Mo
 def definition(
     node: onnx.NodeProto, opset: int, types: Mapping[str, TypeProto]
 ) -> onnx.FunctionProto | None:
-    """ONNX's own definition of a node, made of older operators, or None if there is none.
+    """ONNX's own definition of a node, made of older operators, or None
+    if there is none.
 
-    Some definitions depend on the node and on the types of its inputs: that of
-    ``CausalConvWithState`` needs the number of channels, and there is none if the types do not
-    tell it. Call this for nodes of ONNX's own domain: it looks at the name only.
+    Some definitions depend on the node and on the types of its inputs:
+    that of ``CausalConvWithState`` needs the number of channels, and
+    there is none if the types do not tell it. Call this for nodes of
+    ONNX's own domain: it looks at the name only.
 
     Args:
         opset: the version that the model imports.
-        types: of the values that the node can read, by name, with their shapes.
+        types: of the values that the node can read, by name, with their
+            shapes.
     """
     try:
         schema = onnx.defs.get_schema(node.op_type, opset)
@@ -75,31 +83,39 @@ def definition(
 
 
 def one_opset_behind(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a model that ONNX Runtime 1.31 runs: opset 26 and IR version 13.
+    """Return a copy of a model that ONNX Runtime 1.31 runs: opset 26
+    and IR version 13.
 
-    The model imports opset 27 or 28. In the copy, ``definition`` replaces
+    The model imports opset 27 or 28. In the copy, ``definition``
+    replaces
 
-    - each node with an operator that opset 26 does not have, such as ``LinearAttention``,
-      ``CausalConvWithState`` and ``SwiGLU``;
-    - each ``Swish``: opset 26 has it, but ONNX Runtime 1.31 has no kernel for it there.
+    - each node with an operator that opset 26 does not have, such as
+      ``LinearAttention``, ``CausalConvWithState`` and ``SwiGLU``;
+    - each ``Swish``: opset 26 has it, but ONNX Runtime 1.31 has no
+      kernel for it there.
 
-    Such nodes are also in definitions and in the bodies of If, Loop and Scan. An attribute that
-    a node does not set has the default of its schema. An operator that opset 26 has in an older
-    version stays as it is.
+    Such nodes are also in definitions and in the bodies of If, Loop and
+    Scan. An attribute that a node does not set has the default of its
+    schema. An operator that opset 26 has in an older version stays as
+    it is.
 
-    The copy computes the same, and everything else is unchanged: the inputs and outputs of the
-    graph with their types, the initialisers, the entries of ``value_info``, the other nodes
-    with their names and attributes, in their order, the metadata and the imports of other
+    The copy computes the same, and everything else is unchanged: the
+    inputs and outputs of the graph with their types, the initialisers,
+    the entries of ``value_info``, the other nodes with their names and
+    attributes, in their order, the metadata and the imports of other
     domains.
-    It has no model-local functions, no ``value_info`` of a value that does not exist, and
-    ``onnx.checker.check_model(copy, full_check=True)`` accepts it.
+    It has no model-local functions, no ``value_info`` of a value that
+    does not exist, and ``onnx.checker.check_model(copy,
+    full_check=True)`` accepts it.
 
     Args:
-        model: a model without model-local functions; it is not changed. The other operators of
-            ONNX's domain, whose name in the file is "", compute the same at opset 26.
+        model: a model without model-local functions; it is not changed.
+            The other operators of ONNX's domain, whose name in the file
+            is "", compute the same at opset 26.
 
     Raises:
-        ValueError: such a node has no definition. The message contains the operator's name.
+        ValueError: such a node has no definition. The message contains
+            the operator's name.
 
     Use ``onnx.inliner``. About 35 lines.
     """
@@ -110,31 +126,37 @@ def one_opset_behind(model: onnx.ModelProto) -> onnx.ModelProto:
 def quantize_around(
     model: onnx.ModelProto, feeds: Sequence[Mapping[str, np.ndarray]]
 ) -> onnx.ModelProto:
-    """Quantise a model with the custom node ``oplab::DynamicResize``; return a copy.
+    """Quantise a model with the custom node ``oplab::DynamicResize``;
+    return a copy.
 
-    - Each ``Conv`` reads its data after a pair ``QuantizeLinear`` and ``DequantizeLinear``, or
-      after the ``DequantizeLinear`` of a ``DynamicResize``.
-    - Each ``DynamicResize`` is between ``QuantizeLinear`` and ``DequantizeLinear`` and computes
-      in uint8. Its result has the scale and zero point of its input, so one range has to fit
-      both. ``scales`` stays float32.
-    - Values are uint8, with one scale and zero point: ``(high - low) / 255`` and
-      ``round(-low / scale)``. The range is that of the value in the float model, or of both
-      values of a ``DynamicResize``, over **all** ``feeds``, and 0 is always in it.
-    - Weights are int8 in the file, from -64 to 64, before a ``DequantizeLinear`` with a scale
-      for each filter (axis 0): its largest magnitude divided by 64. Zero points are 0. A filter
-      of zeros has any scale above 0. Float weights are removed.
+    - Each ``Conv`` reads its data after a pair ``QuantizeLinear`` and
+      ``DequantizeLinear``, or after the ``DequantizeLinear`` of a
+      ``DynamicResize``.
+    - Each ``DynamicResize`` is between ``QuantizeLinear`` and
+      ``DequantizeLinear`` and computes in uint8. Its result has the
+      scale and zero point of its input, so one range has to fit both.
+      ``scales`` stays float32.
+    - Values are uint8, with one scale and zero point:
+      ``(high - low) / 255`` and ``round(-low / scale)``. The range is
+      that of the value in the float model, or of both values of a
+      ``DynamicResize``, over **all** ``feeds``, and 0 is always in it.
+    - Weights are int8 in the file, from -64 to 64, before a
+      ``DequantizeLinear`` with a scale for each filter (axis 0): its
+      largest magnitude divided by 64. Zero points are 0. A filter of
+      zeros has any scale above 0. Float weights are removed.
 
-    A bias may stay float32. Everything else stays: the graph's inputs and outputs with their
-    types and dynamic axes, the other nodes, all names of nodes, and the imports. The nodes are
-    sorted. Nothing that was given is changed.
+    A bias may stay float32. Everything else stays: the graph's inputs
+    and outputs with their types and dynamic axes, the other nodes, all
+    names of nodes, and the imports. The nodes are sorted. Nothing that
+    was given is changed.
 
     Args:
-        model: opset 20 and ``oplab`` 1. Weights of ``Conv`` are initialisers that only ``Conv``
-            reads, maybe more than one.
+        model: opset 20 and ``oplab`` 1. Weights of ``Conv`` are
+            initialisers that only ``Conv`` reads, maybe more than one.
         feeds: typical inputs by name, of several sizes.
 
-    ``tap(model, names)`` of chapter 15 is a function from a feed to the values of these names.
-    About 50 lines; fewer with ``QDQQuantizer``.
+    ``tap(model, names)`` of chapter 15 is a function from a feed to the
+    values of these names. About 50 lines; fewer with ``QDQQuantizer``.
     """
     # TODO c19.quantize_around: calibrate on all feeds, return a copy that computes in 8 bits
     raise todo("c19.quantize_around")

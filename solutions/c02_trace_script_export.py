@@ -1,4 +1,5 @@
-"""Chapter 02: what a capture keeps of a model, and how to keep what it would lose.
+"""Chapter 02: what a capture keeps of a model, and how to keep what it
+would lose.
 
 Check one with ``make check EX=c02.predict``.
 """
@@ -17,14 +18,18 @@ def predict(
 ) -> dict[str, tuple[bool, list[int]] | None]:
     """Report what each capture keeps of a model.
 
-    The three captures are ``torch.jit.trace(model, example)``, ``torch.jit.script(model)`` and
-    ``torch.export.export(model, example)``. For each of them the answer is
+    The three captures are ``torch.jit.trace(model, example)``,
+    ``torch.jit.script(model)`` and
+    ``torch.export.export(model, example)``. For each of them the answer
+    is
 
     - ``None`` where the capture raises an exception;
-    - else ``(decides, inputs)``. ``decides``: the graph still contains a decision (a branch or
-      a loop), including one from a submodule: ``prim::If`` or ``prim::Loop`` in TorchScript,
-      ``torch.cond`` or ``torch.while_loop`` in an exported graph. ``inputs``: the positions of
-      the tensors of ``example`` that at least one node of the graph reads, in increasing order.
+    - else ``(decides, inputs)``. ``decides``: the graph still contains
+      a decision (a branch or a loop), including one from a submodule:
+      ``prim::If`` or ``prim::Loop`` in TorchScript, ``torch.cond`` or
+      ``torch.while_loop`` in an exported graph. ``inputs``: the
+      positions of the tensors of ``example`` that at least one node of
+      the graph reads, in increasing order.
 
     ::
 
@@ -37,8 +42,10 @@ def predict(
         {'trace': (False, [0]), 'script': (True, [0, 1]), 'export': None}
 
     Args:
-        model: any module, in eval mode. It may have weights and submodules. Do not change it.
-        example: its inputs, one tensor for each argument of ``forward``. Do not change them.
+        model: any module, in eval mode. It may have weights and
+            submodules. Do not change it.
+        example: its inputs, one tensor for each argument of
+            ``forward``. Do not change them.
 
     About 20 lines.
     """
@@ -74,10 +81,11 @@ def predict(
 
 
 def control_flow(gate: nn.Module) -> nn.Module:
-    """Rewrite a module with a Python ``if`` so that its ONNX model has both branches.
+    """Rewrite a module with a Python ``if`` so that its ONNX model has
+    both branches.
 
-    ``gate`` is a trained module of this class. It arrives in train mode, and the dynamo path
-    cannot export it::
+    ``gate`` is a trained module of this class. It arrives in train
+    mode, and the dynamo path cannot export it::
 
         class Gate(nn.Module):
             def __init__(self, width, limit):
@@ -91,10 +99,12 @@ def control_flow(gate: nn.Module) -> nn.Module:
                 return self.drop(self.calm(x))
 
     Returns:
-        a module with one float32 input ``[batch, width]`` that the grader exports without
-        changes, with ``torch.onnx.export(module, (x,), dynamo=True)`` and a dynamic batch. The
-        file has one ``If`` node. It computes only the layer of the branch that is taken, with
-        the weights of ``gate``, and returns what ``gate`` returns in eval mode.
+        a module with one float32 input ``[batch, width]`` that the
+        grader exports without changes, with
+        ``torch.onnx.export(module, (x,), dynamo=True)`` and a dynamic
+        batch. The file has one ``If`` node. It computes only the layer
+        of the branch that is taken, with the weights of ``gate``, and
+        returns what ``gate`` returns in eval mode.
 
     About 10 lines.
     """
@@ -124,7 +134,8 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
     For each declared input, the answer is
 
     - ``"used"``: an output of the graph depends on it;
-    - ``"unused"``: it is an input of the graph, but no output depends on it;
+    - ``"unused"``: it is an input of the graph, but no output depends
+      on it;
     - ``"missing"``: it is not an input of the graph.
 
     ::
@@ -133,10 +144,12 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
         {'x': 'used', 'factor': 'missing'}
 
     Args:
-        model: the bytes of an ONNX file, as ``onnx.load_from_string`` reads them. The bodies of
-            If and Loop nodes can read values of the surrounding graph, without listing them
-            among the node's inputs.
-        declared: the names of the inputs that the model is supposed to have.
+        model: the bytes of an ONNX file, as ``onnx.load_from_string``
+            reads them. The bodies of If and Loop nodes can read values
+            of the surrounding graph, without listing them among the
+            node's inputs.
+        declared: the names of the inputs that the model is supposed to
+            have.
 
     About 20 lines.
     """

@@ -22,23 +22,28 @@ def dynamic_batch(
     gain: torch.Tensor,
     path: Path,
 ) -> None:
-    """Write ``model`` as an ONNX file whose header states its sizes correctly.
+    """Write ``model`` as an ONNX file whose header states its sizes
+    correctly.
 
-    ``model(photo, gain)`` has one gain for each photo of the batch. It takes every even height
-    and width, and three channels. Its code computes with the sizes of ``photo``, in ways that
-    you do not know. The file
+    ``model(photo, gain)`` has one gain for each photo of the batch. It
+    takes every even height and width, and three channels. Its code
+    computes with the sizes of ``photo``, in ways that you do not know.
+    The file
 
-    - has the inputs ``"photo"`` and ``"gain"`` and the output ``"output"``;
-    - takes any batch, and any even height and width. In the header these axes have names: the
-      name of the batch contains ``batch`` and is the same for ``photo`` and ``gain``; the other
-      two names contain ``height`` and ``width`` (``2*half_height`` is fine);
+    - has the inputs ``"photo"`` and ``"gain"`` and the output
+      ``"output"``;
+    - takes any batch, and any even height and width. In the header
+      these axes have names: the name of the batch contains ``batch``
+      and is the same for ``photo`` and ``gain``; the other two names
+      contain ``height`` and ``width`` (``2*half_height`` is fine);
     - has the number 3 for the channels of ``photo``;
     - computes what the model computes, at every size.
 
     The weights may be in the file or next to it.
 
     Args:
-        model: in eval mode; its forward's arguments are called photo and gain.
+        model: in eval mode; its forward's arguments are called photo
+            and gain.
         photo: float32 ``[N, 3, H, W]``, one possible input.
         gain: float32 ``[N]``.
         path: the file to write.
@@ -61,16 +66,18 @@ def dynamic_batch(
 
 
 def tensor_scale_ts(x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """Bicubic resize by two factors that are a tensor, for the **TorchScript path**.
+    """Bicubic resize by two factors that are a tensor, for the
+    **TorchScript path**.
 
-    In PyTorch it returns ``[N, C, floor(H * factors[0]), floor(W * factors[1])]``. The products
-    are float32, as in ONNX Runtime, so that both have the same size. Output pixel i is at
-    ``(i + 0.5) / factor - 0.5`` in the input, even where the floor has cut something off; the
-    cubic has a = -0.75.
+    In PyTorch it returns ``[N, C, floor(H * factors[0]),
+    floor(W * factors[1])]``. The products are float32, as in ONNX
+    Runtime, so that both have the same size. Output pixel i is at
+    ``(i + 0.5) / factor - 0.5`` in the input, even where the floor has
+    cut something off; the cubic has a = -0.75.
 
-    Exported with ``dynamo=False`` at any opset from 11 to 20, it becomes one ``Resize`` that
-    reads its ``scales`` from the graph input ``factors``, and the graph has standard operators
-    only::
+    Exported with ``dynamo=False`` at any opset from 11 to 20, it
+    becomes one ``Resize`` that reads its ``scales`` from the graph
+    input ``factors``, and the graph has standard operators only::
 
         >>> tensor_scale_ts(torch.rand(1, 3, 10, 12), torch.tensor([2.3, 1.5])).shape
         torch.Size([1, 3, 23, 18])
@@ -80,7 +87,8 @@ def tensor_scale_ts(x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
 
     Args:
         x: float32 ``[N, C, H, W]``.
-        factors: float32 ``[2]``, for height and width, each above 0. Neither argument is
+        factors: float32 ``[2]``, for height and width, each above 0.
+            Neither argument is
         modified.
 
     About 20 lines.
@@ -111,24 +119,29 @@ def tensor_scale_dynamo() -> tuple[
     Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     dict[Any, Callable[..., Any]],
 ]:
-    """*Bilinear* resize by one factor that is a tensor, for the **dynamo path**.
+    """*Bilinear* resize by one factor that is a tensor, for the
+    **dynamo path**.
 
     Returns:
-        ``(resize, table)``. ``resize(x, factor)`` is used in models; ``table`` is passed to
-        ``torch.onnx.export`` as ``custom_translation_table``.
+        ``(resize, table)``. ``resize(x, factor)`` is used in models;
+        ``table`` is passed to ``torch.onnx.export`` as
+        ``custom_translation_table``.
 
-    ``x`` is float32 ``[N, C, H, W]``, ``factor`` a float32 tensor **without axes**, above 0.
-    ``resize`` returns ``[N, C, floor(H * factor), floor(W * factor)]``. The products are
-    float32, and output pixel i is at ``(i + 0.5) / factor - 0.5`` in the input::
+    ``x`` is float32 ``[N, C, H, W]``, ``factor`` a float32 tensor
+    **without axes**, above 0. ``resize`` returns
+    ``[N, C, floor(H * factor), floor(W * factor)]``. The products are
+    float32, and output pixel i is at ``(i + 0.5) / factor - 0.5`` in
+    the input::
 
         >>> resize, table = tensor_scale_dynamo()
         >>> resize(torch.rand(1, 3, 10, 12), torch.tensor(2.3)).shape
         torch.Size([1, 3, 23, 27])
 
-    A model that uses it is exported with ``dynamo=True`` and every size of ``x`` dynamic. It
-    then has the input ``factor``, one ``Resize`` that reads its ``scales`` from it, and
-    standard operators only. The model's code after ``resize`` may compute with the new height
-    and width. ``torch.library.opcheck`` passes.
+    A model that uses it is exported with ``dynamo=True`` and every size
+    of ``x`` dynamic. It then has the input ``factor``, one ``Resize``
+    that reads its ``scales`` from it, and standard operators only. The
+    model's code after ``resize`` may compute with the new height and
+    width. ``torch.library.opcheck`` passes.
 
     About 20 lines.
     """

@@ -1,11 +1,12 @@
 """Chapter 09: old export code, ported to today's exporter.
 
-All three exercises use the TorchScript path, ``torch.onnx.export(..., dynamo=False)``. The old
-code that they port is in their docstrings; the operators and Functions that it needs are in
+All three exercises use the TorchScript path,
+``torch.onnx.export(..., dynamo=False)``. The old code that they port is
+in their docstrings; the operators and Functions that it needs are in
 ``oplab.archaeology.relics``.
 
-In the specifications, ``export`` means such an export, and ``ops`` lists the types of a model's
-nodes without constants.
+In the specifications, ``export`` means such an export, and ``ops``
+lists the types of a model's nodes without constants.
 
 Check one with ``make check EX=c09.port_register_op``.
 """
@@ -25,7 +26,8 @@ from oplab.archaeology import relics
 
 
 def port_register_op() -> None:
-    """Register these two mappings again. They were written for torch 1.12::
+    """Register these two mappings again. They were written for torch
+    1.12::
 
         from torch.onnx.symbolic_registry import register_op
 
@@ -40,9 +42,10 @@ def port_register_op() -> None:
             register_op("cosh", cosh, "", opset)
             register_op("scale", scale, "relics", opset)
 
-    The third argument was the namespace of the *torch* operator: an empty one for ATen,
-    ``relics`` for the library's ``torch.ops.relics.scale(x, factor)``. After the call, for
-    float32 tensors of any shape and every opset from 9 on::
+    The third argument was the namespace of the *torch* operator: an
+    empty one for ATen, ``relics`` for the library's
+    ``torch.ops.relics.scale(x, factor)``. After the call, for float32
+    tensors of any shape and every opset from 9 on::
 
         >>> port_register_op()
         >>> ops(export(torch.cosh, (x,), opset_version=9))
@@ -50,8 +53,9 @@ def port_register_op() -> None:
         >>> ops(export(lambda x: torch.ops.relics.scale(x, 2.5), (x,), opset_version=20))
         ['Mul']
 
-    The old code registered nothing for opsets 7 and 8, so an export of ``cosh`` failed there.
-    Your code must not write an invalid model there. About 12 lines.
+    The old code registered nothing for opsets 7 and 8, so an export of
+    ``cosh`` failed there. Your code must not write an invalid model
+    there. About 12 lines.
     """
 
     # ANSWER c09.port_register_op: register both from opset 9 on, and nothing invalid below
@@ -73,7 +77,8 @@ def port_register_op() -> None:
 
 
 def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[str, int]:
-    """Export Functions that have no ``symbolic``, with one handler. In torch 1.10 it was::
+    """Export Functions that have no ``symbolic``, with one handler. In
+    torch 1.10 it was::
 
         def handler(g, n, *args, **kwargs):
             name = kwargs["name"]
@@ -91,19 +96,21 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
         register_custom_op_symbolic("::prim_PythonOp", handler, 1)
         torch.onnx.export(model, x, path, opset_version=9)
 
-    Your file has opset 13, the input ``x``, the output ``y``, and a dynamic first axis
-    ``batch``. Each Function becomes the node that the handler writes for it, and every shape in
-    the file keeps the dynamic axis. A Function that the handler does not know raises an
+    Your file has opset 13, the input ``x``, the output ``y``, and a
+    dynamic first axis ``batch``. Each Function becomes the node that
+    the handler writes for it, and every shape in the file keeps the
+    dynamic axis. A Function that the handler does not know raises an
     exception with the Function's name, and no model is written.
 
     Args:
-        model: in eval mode; it uses ``MyClip``, ``MyRelu`` and ``MyScale`` of
-            ``oplab.archaeology.relics``.
+        model: in eval mode; it uses ``MyClip``, ``MyRelu`` and
+            ``MyScale`` of ``oplab.archaeology.relics``.
         x: an example input, float32 [batch, n].
         path: the file to write.
 
     Returns:
-        How often the handler was called in this export, by the Function's name:
+        How often the handler was called in this export, by the
+        Function's name:
         ``{"MyClip": 1, "MyRelu": 2}``.
 
     About 25 lines.
@@ -143,26 +150,29 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
 
 
 def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str) -> list[str]:
-    """Export in the mode that leaves as much to PyTorch as ``leave`` states; list what it left.
+    """Export in the mode that leaves as much to PyTorch as ``leave``
+    states; list what it left.
 
     ``leave`` is one of
 
-    - ``"nothing"``: every operator becomes an ONNX operator. Where that is not possible, the
-      exporter's own error is raised;
-    - ``"unmapped"``: operators without a mapping become ``ATen`` nodes that carry the
-      operator's name as an attribute;
-    - ``"unmapped by name"``: operators without a mapping become nodes whose type is the
-      operator's name;
-    - ``"everything"``: every ATen operator becomes an ``ATen`` node, even where there is a
-      mapping.
+    - ``"nothing"``: every operator becomes an ONNX operator. Where that
+      is not possible, the exporter's own error is raised;
+    - ``"unmapped"``: operators without a mapping become ``ATen`` nodes
+      that carry the operator's name as an attribute;
+    - ``"unmapped by name"``: operators without a mapping become nodes
+      whose type is the operator's name;
+    - ``"everything"``: every ATen operator becomes an ``ATen`` node,
+      even where there is a mapping.
 
-    Any other value is a ValueError that names it. The model calls ATen operators only. The file
-    has opset 13, the input ``x`` and the output ``y``.
+    Any other value is a ValueError that names it. The model calls ATen
+    operators only. The file has opset 13, the input ``x`` and the
+    output ``y``.
 
     Returns:
-        The PyTorch operators that a runtime must provide, sorted, each once, as PyTorch names
-        them: ``aten::asinh``, and with its overload, where the node states it,
-        ``aten::mul.Tensor``. The domain ``org.pytorch.aten`` means the namespace ``aten``::
+        The PyTorch operators that a runtime must provide, sorted, each
+        once, as PyTorch names them: ``aten::asinh``, and with its
+        overload, where the node states it, ``aten::mul.Tensor``. The
+        domain ``org.pytorch.aten`` means the namespace ``aten``::
 
             >>> export_modes(model, x, path, "unmapped")  # asinh(x) * x
             ['aten::asinh']

@@ -1,9 +1,11 @@
-"""Chapter 10: operators on the dynamo path, from PyTorch to a file that runs.
+"""Chapter 10: operators on the dynamo path, from PyTorch to a file that
+runs.
 
-In this file ``export`` means ``torch.onnx.export(..., dynamo=True)`` at its default opset, and
-a *table* is its argument ``custom_translation_table``. ``op`` is ONNX's opset 18, in which the
-exporter translates; the file is converted to ``opset20`` afterwards. ``oplab_1`` is version 1
-of the course's domain.
+In this file ``export`` means ``torch.onnx.export(..., dynamo=True)`` at
+its default opset, and a *table* is its argument
+``custom_translation_table``. ``op`` is ONNX's opset 18, in which the
+exporter translates; the file is converted to ``opset20`` afterwards.
+``oplab_1`` is version 1 of the course's domain.
 
 Check one with ``make check EX=c10.translate_hypot``.
 """
@@ -28,7 +30,8 @@ oplab_1 = Opset("oplab", 1)
 
 
 def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """A table with which ``torch.hypot`` is exported on the dynamo path, to standard operators.
+    """A table with which ``torch.hypot`` is exported on the dynamo
+    path, to standard operators.
 
     ::
 
@@ -36,11 +39,12 @@ def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
         >>> program(torch.tensor([3.0, 1e30]), torch.tensor([-4.0, 1e30]))[0]
         tensor([5.0000e+00, 1.4142e+30])
 
-    ``hypot(a, b)`` is the square root of a² + b². The file returns PyTorch's numbers
+    ``hypot(a, b)`` is the square root of a² + b². The file returns
+    PyTorch's numbers
 
     - for float32 and for float64, and for shapes that broadcast;
-    - for all finite numbers: also where a² is too large or too small for the dtype, subnormal
-      numbers, and 0 and 0.
+    - for all finite numbers: also where a² is too large or too small
+      for the dtype, subnormal numbers, and 0 and 0.
 
     Returns:
         The ``custom_translation_table`` for ``torch.onnx.export``.
@@ -61,10 +65,12 @@ def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def translate_searchsorted() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """A table with which ``torch.searchsorted`` is exported, to standard operators.
+    """A table with which ``torch.searchsorted`` is exported, to
+    standard operators.
 
-    ``searchsorted(a, b)`` returns, for each number of ``b``, how many numbers of the sorted row
-    ``a`` are less: the place where it would be inserted. Its schema::
+    ``searchsorted(a, b)`` returns, for each number of ``b``, how many
+    numbers of the sorted row ``a`` are less: the place where it would
+    be inserted. Its schema::
 
         >>> print(torch.ops.aten.searchsorted.Tensor._schema)
         aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False,
@@ -72,14 +78,16 @@ def translate_searchsorted() -> dict[Callable[..., Any], Callable[..., Any]]:
 
     The translation covers all of it:
 
-    - with ``right=True``, and with ``side="right"``, numbers of ``a`` that are equal are
-      counted too;
+    - with ``right=True``, and with ``side="right"``, numbers of ``a``
+      that are equal are counted too;
     - the result is int64, with ``out_int32=True`` it is int32;
-    - ``a`` may be unsorted if ``sorter`` is given: then ``a[sorter]`` is sorted;
-    - ``a`` is one row and ``b`` has any shape; or both have the same axes before the last one,
-      and each row of ``b`` is searched in its own row of ``a``. A row of ``a`` is not empty;
-    - both are float32, float64 or int64. In ``b``, infinities are allowed, and NaN, which is
-      inserted at the end.
+    - ``a`` may be unsorted if ``sorter`` is given: then ``a[sorter]``
+      is sorted;
+    - ``a`` is one row and ``b`` has any shape; or both have the same
+      axes before the last one, and each row of ``b`` is searched in its
+      own row of ``a``. A row of ``a`` is not empty;
+    - both are float32, float64 or int64. In ``b``, infinities are
+      allowed, and NaN, which is inserted at the end.
 
     ::
 
@@ -118,15 +126,18 @@ def translate_searchsorted() -> dict[Callable[..., Any], Callable[..., Any]]:
 def data_dependent_shape() -> tuple[
     Callable[..., tuple[torch.Tensor, torch.Tensor]], dict[Any, Callable[..., Any]]
 ]:
-    """Voxel pooling: one point for each occupied cell of a grid. How many depends on the data.
+    """Voxel pooling: one point for each occupied cell of a grid. How
+    many depends on the data.
 
     Returns:
-        ``(voxel_pool, table)``. ``voxel_pool(points, size)`` is **one operator** for the
-        exporter (``torch.library.custom_op``); ``table`` translates it to standard operators.
+        ``(voxel_pool, table)``. ``voxel_pool(points, size)`` is **one
+        operator** for the exporter (``torch.library.custom_op``);
+        ``table`` translates it to standard operators.
 
-    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A point is in the cell
-    ``floor(points / size)``. For m occupied cells, in the order of their indices (first
-    coordinate first), the operator returns
+    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A
+    point is in the cell ``floor(points / size)``. For m occupied cells,
+    in the order of their indices (first coordinate first), the operator
+    returns
 
     - float32 ``[m, d]``, the mean of the points in the cell;
     - int64 ``[m]``, the number of points in the cell.
@@ -137,9 +148,9 @@ def data_dependent_shape() -> tuple[
         >>> voxel_pool(torch.tensor([[0.2, 0.1], [-0.5, 0.4], [0.4, 0.3]]), 1.0)
         (tensor([[-0.5000,  0.4000], [ 0.3000,  0.2000]]), tensor([1, 2]))
 
-    A model that uses it is exported with a dynamic n. Later nodes may compute with m, and
-    ``torch.library.opcheck`` passes. The file runs for every n, also for one point and for
-    none.
+    A model that uses it is exported with a dynamic n. Later nodes may
+    compute with m, and ``torch.library.opcheck`` passes. The file runs
+    for every n, also for one point and for none.
 
     About 25 lines.
     """
@@ -176,16 +187,19 @@ def attach_function(
     table: dict[Any, Callable[..., Any]],
     path: Path,
 ) -> None:
-    """Ship a model with ``oplab::MyAdd`` as one file that stock ONNX Runtime runs, or refuse.
+    """Ship a model with ``oplab::MyAdd`` as one file that stock ONNX
+    Runtime runs, or refuse.
 
-    - Export ``module`` on the dynamo path with ``dynamic_shapes`` and ``table``. The table
-      makes each ``oplab::my_add`` one node ``MyAdd(a, b; alpha, beta)``. The nodes stay in the
-      file.
-    - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one
-      function for float32 and float64, and for all nodes, whatever their attributes are.
-    - Verify the result: run it on ``inputs`` and compare with PyTorch. Where an output is
-      further than 1e-3 from PyTorch's, is NaN, or has another dtype or shape, raise an
-      ``AssertionError`` **and write nothing**. The table comes from a colleague.
+    - Export ``module`` on the dynamo path with ``dynamic_shapes`` and
+      ``table``. The table makes each ``oplab::my_add`` one node
+      ``MyAdd(a, b; alpha, beta)``. The nodes stay in the file.
+    - Attach what the node means, ``alpha * a + beta * b``, as a
+      model-local function: one function for float32 and float64, and
+      for all nodes, whatever their attributes are.
+    - Verify the result: run it on ``inputs`` and compare with PyTorch.
+      Where an output is further than 1e-3 from PyTorch's, is NaN, or
+      has another dtype or shape, raise an ``AssertionError`` **and
+      write nothing**. The table comes from a colleague.
     - Write ``path``, one file with its weights.
 
     ::
@@ -194,10 +208,12 @@ def attach_function(
         >>> onnxruntime.InferenceSession("model.onnx").run(None, feeds)  # without a library
 
     Args:
-        module: in eval mode; PyTorch's results on ``inputs`` hold no NaN.
+        module: in eval mode; PyTorch's results on ``inputs`` hold no
+            NaN.
         inputs: example inputs.
         dynamic_shapes: as ``torch.onnx.export`` takes it.
-        table: translations, which may be right or wrong. It is not changed.
+        table: translations, which may be right or wrong. It is not
+            changed.
         path: the file to write.
 
     About 20 lines.

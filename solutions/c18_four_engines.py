@@ -1,7 +1,8 @@
 """Chapter 18: one operator, several engines.
 
-`make check EX=c18` grades this file and `csrc/c18_openvino_extension.cpp`. OpenVINO is an extra
-of the course: `make deps-engines` installs it.
+`make check EX=c18` grades this file and
+`csrc/c18_openvino_extension.cpp`. OpenVINO is an extra of the course:
+`make deps-engines` installs it.
 """
 
 from __future__ import annotations
@@ -17,25 +18,30 @@ from oplab import todo
 
 
 def conversion() -> list:
-    """Teach OpenVINO two of the course's operators, with OpenVINO's own.
+    """Teach OpenVINO two of the course's operators, with OpenVINO's
+    own.
 
-    Returns a list for :meth:`openvino.Core.add_extension`, one extension for each operator::
+    Returns a list for :meth:`openvino.Core.add_extension`, one
+    extension for each operator::
 
         >>> core = openvino.Core()
         >>> core.add_extension(conversion())
         >>> program = core.compile_model(core.read_model("model.onnx"), "CPU")
 
-    - ``oplab::MyAdd(a, b; alpha = 3, beta = 2) -> alpha * a + beta * b``. The shapes of a and b
-      are the same: a model that declares two shapes that cannot be the same is refused.
-    - ``oplab::DynamicResize(x, scales) -> y`` is ONNX's Resize of x[N, C, H, W] with mode
-      "cubic", cubic_coeff_a -0.75 and coordinate_transformation_mode "half_pixel", without
-      antialias. ``scales`` has four float32, of which the first two are 1. A side of y is
-      ``floor(side * scale)``, and the scale decides about the place of each pixel, not the
-      quotient of the two sides.
+    - ``oplab::MyAdd(a, b; alpha = 3, beta = 2) -> alpha * a + beta *
+      b``. The shapes of a and b are the same: a model that declares two
+      shapes that cannot be the same is refused.
+    - ``oplab::DynamicResize(x, scales) -> y`` is ONNX's Resize of
+      x[N, C, H, W] with mode "cubic", cubic_coeff_a -0.75 and
+      coordinate_transformation_mode "half_pixel", without antialias.
+      ``scales`` has four float32, of which the first two are 1. A side
+      of y is ``floor(side * scale)``, and the scale decides about the
+      place of each pixel, not the quotient of the two sides.
 
-    a, b, x and the result have one type: float16, float32 or float64. Axes may be dynamic, and
-    ``scales`` may be computed in the model. What the model knows about shapes is not lost: y of
-    a DynamicResize has the N and C of x.
+    a, b, x and the result have one type: float16, float32 or float64.
+    Axes may be dynamic, and ``scales`` may be computed in the model.
+    What the model knows about shapes is not lost: y of a DynamicResize
+    has the N and C of x.
 
     ``openvino.opset13`` has all that you need. About 25 lines.
     """
@@ -83,32 +89,39 @@ def differ(
     """Find which engine is wrong, at which node and in which case.
 
     Args:
-        model: a model of stock operators, an `onnx.ModelProto`. Its nodes are sorted.
+        model: a model of stock operators, an `onnx.ModelProto`. Its
+            nodes are sorted.
         cases: the inputs of each case, arrays by name.
-        recorded: by engine, what it computed in each case: arrays by name, inner values of
-            the model and its outputs. A value that the engine does not show is missing. If
-            the engine refused the case, there is None.
-        allowed: by the name of a node's first output, other readings of the standard: functions
-            that take the node's input arrays (None for an input that is left out) and return
-            the output. Such a node has one output, and it is always recorded.
+        recorded: by engine, what it computed in each case: arrays by
+            name, inner values of the model and its outputs. A value
+            that the engine does not show is missing. If the engine
+            refused the case, there is None.
+        allowed: by the name of a node's first output, other readings of
+            the standard: functions that take the node's input arrays
+            (None for an input that is left out) and return the output.
+            Such a node has one output, and it is always recorded.
 
-    Returns a list of (engine, number of the case, first output of the node, what differs), in
-    the order of `recorded`, of the cases, and of the nodes. A node is wrong if, from the inputs
-    that *the engine* had, ONNX's reference computes something else, and so does each allowed
-    reading. Where the engine shows no value, go on with what the reference computes from the
-    values that this engine had; it is not compared. A refused case gives no entry. What differs
-    is the first of
+    Returns a list of (engine, number of the case, first output of the
+    node, what differs), in the order of `recorded`, of the cases, and
+    of the nodes. A node is wrong if, from the inputs that *the engine*
+    had, ONNX's reference computes something else, and so does each
+    allowed reading. Where the engine shows no value, go on with what
+    the reference computes from the values that this engine had; it is
+    not compared. A refused case gives no entry. What differs is the
+    first of
 
     - `"dtype"`;
     - `"shape"`;
-    - `"values"`: NaN has to be where the expected value has NaN, an infinity where it has one
-      of the same sign, and elsewhere `|got - expected| <= atol + rtol * |expected|`. rtol and
-      atol are 1e-2 and 1e-3 for float16, 1e-4 and 1e-5 for float32, 1e-9 and 1e-10 for
-      float64. All other types have to be equal.
+    - `"values"`: NaN has to be where the expected value has NaN, an
+      infinity where it has one of the same sign, and elsewhere
+      `|got - expected| <= atol + rtol * |expected|`. rtol and atol are
+      1e-2 and 1e-3 for float16, 1e-4 and 1e-5 for float32, 1e-9 and
+      1e-10 for float64. All other types have to be equal.
 
-    Of a node with several outputs, the first one that differs counts, and the entry has the
-    name of the node's first output. Where readings are allowed and none of them fits, it is the
-    difference from the reference. The arguments stay as they are. About 40 lines.
+    Of a node with several outputs, the first one that differs counts,
+    and the entry has the name of the node's first output. Where
+    readings are allowed and none of them fits, it is the difference
+    from the reference. The arguments stay as they are. About 40 lines.
     """
 
     # ANSWER c18.differ: find which engine computes which node wrongly, in which case

@@ -1,20 +1,22 @@
-// c12.errors: AddBias(x [rows, columns], bias [columns]; scale = 1.0) -> y [rows, columns] = x
-// + scale*bias
+// c12.errors: AddBias(x [rows, columns], bias [columns]; scale = 1.0)
+// -> y [rows, columns] = x + scale*bias
 //
-// Reject everything else with a status with the code ORT_INVALID_ARGUMENT. Its message begins
-// with "AddBias: " and names
-// - x or bias, with its whole shape such as [2, 3, 4], if its rank is not 2 (x) or not 1
-//   (bias);
+// Reject everything else with a status with the code
+// ORT_INVALID_ARGUMENT. Its message begins with "AddBias: " and names
+// - x or bias, with its whole shape such as [2, 3, 4], if its rank is
+//   not 2 (x) or not 1 (bias);
 // - both shapes, if the lengths do not match;
-// - scale, when the session is created: if it is not a float attribute, or if it is not a
-//   finite number above 0. In the second case the message contains the value.
-// The code of a status from Create does not reach the caller: ONNX Runtime reports
-// RUNTIME_EXCEPTION instead. An exception must not leave Create or ComputeV2, which are called
-// through a C interface.
+// - scale, when the session is created: if it is not a float attribute,
+//   or if it is not a finite number above 0. In the second case the
+//   message contains the value.
+// The code of a status from Create does not reach the caller: ONNX
+// Runtime reports RUNTIME_EXCEPTION instead. An exception must not
+// leave Create or ComputeV2, which are called through a C interface.
 //
-// ONNX Runtime creates many kernels of one operator, and calls each of them from several
-// threads at once: store the attributes in the kernel, and nothing that a run computes. Free
-// what you allocate, and only read the inputs.
+// ONNX Runtime creates many kernels of one operator, and calls each of
+// them from several threads at once: store the attributes in the
+// kernel, and nothing that a run computes. Free what you allocate, and
+// only read the inputs.
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>

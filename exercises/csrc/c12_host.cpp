@@ -2,24 +2,30 @@
 //
 //   c12_host MODEL LIBRARY INPUT OUTPUT
 //
-// MODEL is an ONNX file whose nodes need the kernels of the custom-op library LIBRARY. INPUT
-// holds the values of the model's only input, and OUTPUT receives those of its first output.
-// Both are float32 in this machine's byte order, and nothing else. An older OUTPUT is replaced.
-// The program returns 0.
+// MODEL is an ONNX file whose nodes need the kernels of the custom-op
+// library LIBRARY. INPUT holds the values of the model's only input,
+// and OUTPUT receives those of its first output. Both are float32 in
+// this machine's byte order, and nothing else. An older OUTPUT is
+// replaced. The program returns 0.
 //
 // - Names and shapes differ from model to model: ask the session.
-// - At most one dimension of the input is dynamic: ONNX Runtime reports it as -1. It may be any
-//   of them, and the number of values in INPUT decides how large it is.
-// - The output may have another shape than the input. If it is not float32, that is a failure.
+// - At most one dimension of the input is dynamic: ONNX Runtime reports
+//   it as -1. It may be any of them, and the number of values in INPUT
+//   decides how large it is.
+// - The output may have another shape than the input. If it is not
+//   float32, that is a failure.
 //
-// A failure prints a sentence on stderr that names the cause, returns another number than 0,
-// and leaves no OUTPUT:
-// - a file or library that is missing or is not what it should be: its name, or what is missing
-//   in it;
-// - values that do not fill the input's shape exactly: how many they are;
-// - an input with two dynamic dimensions, or an OUTPUT that cannot be written;
+// A failure prints a sentence on stderr that names the cause, returns
+// another number than 0, and leaves no OUTPUT:
+// - a file or library that is missing or is not what it should be: its
+//   name, or what is missing in it;
+// - values that do not fill the input's shape exactly: how many they
+//   are;
+// - an input with two dynamic dimensions, or an OUTPUT that cannot be
+//   written;
 // - whatever ONNX Runtime refuses: what it says.
-// No exception may end the program: std::terminate calls abort, which says little.
+// No exception may end the program: std::terminate calls abort, which
+// says little.
 //
 // Not allowed (contains the answer): csrc/host/*.
 #include <onnxruntime_cxx_api.h>
@@ -37,7 +43,8 @@
 
 namespace {
 
-// The floats of a file. Throws std::runtime_error, with the file's name.
+// The floats of a file. Throws std::runtime_error, with the file's
+// name.
 std::vector<float> read_floats(const std::string& file) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   if (!in || std::filesystem::is_directory(file)) {
@@ -57,8 +64,9 @@ std::vector<float> read_floats(const std::string& file) {
 
 }  // namespace
 
-// The steps: environment, options with LIBRARY, session; names and shape; tensor; Run; OUTPUT.
-// Which of these objects has only the address of another one? Write functions as you like.
+// The steps: environment, options with LIBRARY, session; names and
+// shape; tensor; Run; OUTPUT. Which of these objects has only the
+// address of another one? Write functions as you like.
 
 // TODO c12.host: write main: run MODEL on INPUT, and turn every failure into an error message
 #error "c12.host is not written yet"

@@ -1,18 +1,22 @@
-// c14.deform_conv: lab::DeformConv(X float[n,c,h,w], W float[o,c,kh,kw],
+// c14.deform_conv: lab::DeformConv(X float[n,c,h,w],
+//                                  W float[o,c,kh,kw],
 //                                  offset float[n,2*kh*kw,oh,ow], mask float[n,kh*kw,oh,ow];
 //                                  stride = 1, pad = 0) -> Y float[n,o,oh,ow]
 //
 // Y[n,o,i,j] = sum over channels c and taps t = (th, tw) of
 //     W[o,c,th,tw] * mask[n,t,i,j] * X[n,c] at the place (y, x):
 //     y = i*stride - pad + th + offset[n,2t,i,j], x = j*stride - pad + tw + offset[n,2t+1,i,j],
-// between pixels: interpolated bilinearly, where each of the four pixels that is outside of the
-// image counts as 0. With -1 < y < 0, row 0 still contributes. A place that is far outside or
-// infinite gives 0. If y or x is NaN, the sample is NaN, even if the other coordinate is
-// outside. The bits of the result do not depend on threads. Only the size n may be 0.
+// between pixels: interpolated bilinearly, where each of the four
+// pixels that is outside of the image counts as 0. With -1 < y < 0, row
+// 0 still contributes. A place that is far outside or infinite gives 0.
+// If y or x is NaN, the sample is NaN, even if the other coordinate is
+// outside. The bits of the result do not depend on threads. Only the
+// size n may be 0.
 //
-// A correct answer passes at any speed. The full score requires 0.6 times the speed of ONNX
-// Runtime's own DeformConv on one thread, and an `oplab::parallel_for` that splits a large
-// input into more than one piece.
+// A correct answer passes at any speed. The full score requires 0.6
+// times the speed of ONNX Runtime's own DeformConv on one thread, and
+// an `oplab::parallel_for` that splits a large input into more than one
+// piece.
 // Not allowed (contains the answer): csrc/ort_ops/deform_conv2d.cpp.
 #include "oplab_kernel.h"
 

@@ -1,13 +1,16 @@
-// c14.fuse_my_add: lab::MyAdd(a float[…], b float[…]; alpha = 3.0, beta = 2.0)
+// c14.fuse_my_add: lab::MyAdd(a float[…], b float[…];
+//                             alpha = 3.0, beta = 2.0)
 //                  -> y = alpha*a + beta*b
 //
-// b has the shape of a, or is a single row: one dimension, of the same size as a's last one. A
-// row is added to each row of a. So y[i] = alpha * a[i] + beta * b[i % width] in memory order,
-// where `width` below is the number of elements of b. Any size may be 0.
+// b has the shape of a, or is a single row: one dimension, of the same
+// size as a's last one. A row is added to each row of a. So
+// y[i] = alpha * a[i] + beta * b[i % width] in memory order, where
+// `width` below is the number of elements of b. Any size may be 0.
 //
-// A correct answer passes at any speed. The full score requires 0.7 times the speed of ONNX
-// Runtime's Mul, Mul, Add on one thread, and an `oplab::parallel_for` that splits a large input
-// into more than one piece.
+// A correct answer passes at any speed. The full score requires 0.7
+// times the speed of ONNX Runtime's Mul, Mul, Add on one thread, and an
+// `oplab::parallel_for` that splits a large input into more than one
+// piece.
 // Not allowed (contains the answer): csrc/ort_ops/my_add.*.
 #include "oplab_kernel.h"
 

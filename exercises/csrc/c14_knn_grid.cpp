@@ -1,16 +1,21 @@
-// c14.knn_grid: lab::KNN(xyz float[n,3], offset int64[b]; k) -> idx int32[n,k], dist float[n,k]
+// c14.knn_grid: lab::KNN(xyz float[n,3], offset int64[b]; k)
+//               -> idx int32[n,k], dist float[n,k]
 //
-// For each point, the k nearest points of its own batch, including the point itself. offset[i]
-// is the number of points in the batches 0 … i; idx is an index into all of xyz. Nearest first,
-// ties to the lower index; distances are compared as float dx*dx + dy*dy + dz*dz, and dist is
-// the square root. If a batch has fewer than k points, the rest of the row is -1 in idx and 0
-// in dist.
+// For each point, the k nearest points of its own batch, including the
+// point itself. offset[i] is the number of points in the batches 0 … i;
+// idx is an index into all of xyz. Nearest first, ties to the lower
+// index; distances are compared as float dx*dx + dy*dy + dz*dz, and
+// dist is the square root. If a batch has fewer than k points, the rest
+// of the row is -1 in idx and 0 in dist.
 //
-// A correct answer passes at any speed. The full score requires 0.9 times the speed of scipy's
-// cKDTree on one thread, and an `oplab::parallel_for` that splits a large input into more than
-// one piece. The speed is measured with points that fill a cube evenly; for lines, planes,
-// heaps and equal points, the result only has to be correct.
-// Not allowed (contains the answer): csrc/common/knn*.h, csrc/ort_ops/knn_*.
+// A correct answer passes at any speed. The full score requires 0.9
+// times the speed of scipy's cKDTree on one thread, and an
+// `oplab::parallel_for` that splits a large input into more than one
+// piece. The speed is measured with points that fill a cube evenly; for
+// lines, planes, heaps and equal points, the result only has to be
+// correct.
+// Not allowed (contains the answer): csrc/common/knn*.h,
+// csrc/ort_ops/knn_*.
 #include "oplab_kernel.h"
 
 #include <cmath>
@@ -21,7 +26,8 @@ namespace {
 using oplab::Tensor;
 
 
-// The points [begin, end) are one batch. idx and dist are already filled with -1 and 0.
+// The points [begin, end) are one batch. idx and dist are already
+// filled with -1 and 0.
 void neighbours(OrtKernelContext* context, const float* xyz, int64_t begin, int64_t end,
                 int64_t k, int32_t* idx, float* dist) {
   // TODO c14.knn_grid: the rows begin … end of idx and dist, without comparing all pairs

@@ -1,22 +1,26 @@
-// c17.version_guard: a library that has the operators of two years, and refuses a runtime that
-// is older than its headers. Its author has run one model with a step, in one session, and has
-// seen one older runtime refuse it once. Three faults are in it. Delete the line with #error to
-// run it.
+// c17.version_guard: a library that has the operators of two years, and
+// refuses a runtime that is older than its headers. Its author has run
+// one model with a step, in one session, and has seen one older runtime
+// refuse it once. Three faults are in it. Delete the line with #error
+// to run it.
 //
 // Domain c17, where x and y are float tensors of one shape:
-// - Quantize(x; step = 0.25) -> y = step * trunc(x / step), from version 1 on. It has been in
-//   models since last year, and keeps its meaning in every version.
-// - Quantize2(x; step = 0.25) -> y = step * nearbyint(x / step), new in version 2: a model that
-//   imports version 1 has no such operator.
+// - Quantize(x; step = 0.25) -> y = step * trunc(x / step), from
+//   version 1 on. It has been in models since last year, and keeps its
+//   meaning in every version.
+// - Quantize2(x; step = 0.25) -> y = step * nearbyint(x / step), new in
+//   version 2: a model that imports version 1 has no such operator.
 //
-// A runtime without the table of ORT_API_VERSION gets a status. Its message contains the
-// version of the runtime, as the runtime gives it, and that of the headers as
-// 1.<ORT_API_VERSION>.
+// A runtime without the table of ORT_API_VERSION gets a status. Its
+// message contains the version of the runtime, as the runtime gives it,
+// and that of the headers as 1.<ORT_API_VERSION>.
 //
-// RegisterCustomOps is called once for each SessionOptions, from several threads at once, and
-// through a C interface. All calls share one domain with one object of each operator; sessions
-// keep pointers to them until the process ends. Each status that a function of the table has
-// created is released once: by the library, or by ONNX Runtime, to which it was returned.
+// RegisterCustomOps is called once for each SessionOptions, from
+// several threads at once, and through a C interface. All calls share
+// one domain with one object of each operator; sessions keep pointers
+// to them until the process ends. Each status that a function of the
+// table has created is released once: by the library, or by ONNX
+// Runtime, to which it was returned.
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>

@@ -51,7 +51,7 @@ lab.figure(
 # The file works for one photo and fails for the next, because the export fixed the size of the first photo. Section 8
 # exports a file for all sizes. `raises` shows an expected error, and fails if there is none.
 #
-# **`run`** · [its stub](../exercises/c00_first_round_trip.py#line=27) · A first exercise of two minutes: the two lines
+# **`run`** · [its stub](../exercises/c00_first_round_trip.py#line=29) · A first exercise of two minutes: the two lines
 # above that load a file and run it, as a function. Write it in the stub, save, and run the next cell.
 
 # %%
@@ -462,25 +462,25 @@ print(oplab.session(my_add).run(["y"], {"a": a, "b": b})[0])
 #
 # ## 13. Exercises
 #
-# Each exercise is a function in [exercises/c00_first_round_trip.py](../exercises/c00_first_round_trip.py#line=46), a
+# Each exercise is a function in [exercises/c00_first_round_trip.py](../exercises/c00_first_round_trip.py#line=51), a
 # stub: its docstring states what it has to do. Write the answer, save the file, and run the cell. In a terminal,
 # `make check` checks all exercises.
 #
-# **`export`** · [its stub](../exercises/c00_first_round_trip.py#line=46) · The dynamic export, as a function for any
+# **`export`** · [its stub](../exercises/c00_first_round_trip.py#line=51) · The dynamic export, as a function for any
 # network that takes images. It is tested at sizes that your code never sees.
 
 # %%
 lab.check("export")
 
 # %% [markdown]
-# **`compare`** · [its stub](../exercises/c00_first_round_trip.py#line=66) · A comparison that can fail. It is tested on
+# **`compare`** · [its stub](../exercises/c00_first_round_trip.py#line=75) · A comparison that can fail. It is tested on
 # twenty-one pairs of a PyTorch model and an ONNX file. Some of them agree.
 
 # %%
 lab.check("compare")
 
 # %% [markdown]
-# **`one_file`** · [its stub](../exercises/c00_first_round_trip.py#line=83) · A model in two files, saved as one.
+# **`one_file`** · [its stub](../exercises/c00_first_round_trip.py#line=95) · A model in two files, saved as one.
 
 # %%
 lab.check("one_file")

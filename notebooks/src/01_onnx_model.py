@@ -820,14 +820,14 @@ with raises(ValidationError, "should be stored in srcnn.data"):
 #
 # Each docstring is the specification. Save the file, then run the cell. A hint: `lab.hint("build")`.
 #
-# **`build`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=45) · the line again, as a function:
+# **`build`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=50) · the line again, as a function:
 # for numbers of any dtype and shape, and an `x` of any rank.
 
 # %%
 lab.check("build")
 
 # %% [markdown]
-# **`shapes`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=67) · the dtype and shape of every
+# **`shapes`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=75) · the dtype and shape of every
 # tensor in a graph, as far as they can be known. They are in four lists.
 
 # %%
@@ -949,7 +949,7 @@ assert answers["opset 28"] == answers["IR version 14"] == ["", "", "Fail", "Fail
 assert not any(answers["b is 30 instead of 3"]) and answers["y declared as double"][0] == ""
 
 # %% [markdown]
-# **`repair`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=96) · a tool writes models with up
+# **`repair`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=109) · a tool writes models with up
 # to four faults: versions, imports, order, one misspelt name. Repair any of them, and change nothing else. Remember
 # `""`, and the names that a branch reads.
 
@@ -1021,7 +1021,7 @@ for message, meanings in MEANINGS.items():
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# **`inventory`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=130) · the tables of section 4,
+# **`inventory`** — [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py#line=147) · the tables of section 4,
 # for any model: every operator with its domain and version, every attribute with its type and value, in bodies and in
 # functions too.
 

@@ -592,7 +592,7 @@ with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
 # A docstring is the specification. Before the first exercise, write down what the three graphs of each module in this
 # chapter contain. Then look at the graphs.
 #
-# **`predict`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=45) · Write a
+# **`predict`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=52) · Write a
 # function that predicts this for any module. It gets 17 modules with random numbers, so it has to inspect the graphs.
 # You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`. In this trace, `factor` is not used:
 
@@ -611,7 +611,7 @@ for value in graph.inputs():
 lab.check("predict")
 
 # %% [markdown]
-# **`control_flow`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=75) · Rewrite
+# **`control_flow`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=85) · Rewrite
 # a gate with two layers for the export. Both layers have to be in the file, and only one may be computed.
 
 # %%
@@ -1005,7 +1005,7 @@ for attribute in node.attribute:
     print(f"  {attribute.name}: reads {inner}")
 
 # %% [markdown]
-# **`frozen`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=102) · You get an
+# **`frozen`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=115) · You get an
 # ONNX file and the names of the inputs that it should have. Which of them are used, which are declared but unused, and
 # which are missing?
 

@@ -599,7 +599,7 @@ print([node.op_type for node in scalar.graph.node], run(scalar, np.array(90.0)).
 # is in a deeper section.
 #
 # **`asinh`** — write the mapping again, without looking at the lesson: one `Asinh` node at every opset from 9 on,
-# in [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=37).
+# in [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=40).
 
 # %%
 lab.check("asinh")
@@ -607,7 +607,7 @@ lab.check("asinh")
 # %% [markdown]
 # **`per_opset`** — `torch.sinh`: a composition that is valid at opsets 7 and 8, and the native `Sinh` from 9 on. Look
 # at the dispatch table first:
-# [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=58).
+# [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=62).
 
 # %%
 lab.check("per_opset")
@@ -615,7 +615,7 @@ lab.check("per_opset")
 # %% [markdown]
 # **`sinc`** — `sin(pi x) / (pi x)`, and 1 at 0, in float16, float32 and float64, from opset 9 on. Which comparison
 # with 0 does opset 9 have?
-# [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=81).
+# [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=86).
 
 # %%
 lab.check("sinc")
@@ -652,7 +652,7 @@ print(session.run(None, dict.fromkeys(names, np.full((2, 3), 100, np.float32)))[
 # %% [markdown]
 # **`hypot`** — `sqrt(x² + y²)` for two inputs that broadcast, from opset 9 on. It has to be correct at 1e30, at 1e-30
 # and at (0, 0). Neither path
-# has a mapping for it. [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=102)
+# has a mapping for it. [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=108)
 
 # %%
 lab.check("hypot")

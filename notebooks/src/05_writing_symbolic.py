@@ -712,21 +712,21 @@ for name in ("aten::asinh", "oplab::my_add"):
 # The docstrings are the specification. Two more exercises, `dtypes` and `kthvalue`, are in the deeper sections.
 #
 # **`my_add`** – a repair: the stub has a mapping that writes fewer nodes than the lesson's, and has two faults. Run it
-# with other coefficients and dtypes to find them: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=61).
+# with other coefficients and dtypes to find them: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=69).
 
 # %%
 lab.check("my_add")
 
 # %% [markdown]
 # **`plugin`** – write the node `oplab::MyAdd` for runtimes whose kernel does not accept float16; your graph does:
-# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=84).
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=94).
 
 # %%
 lab.check("plugin")
 
 # %% [markdown]
 # **`clip`** – one `Clip` for opsets 9 to 20, for five dtypes, with bounds that can be None:
-# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=115).
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=128).
 
 # %%
 lab.check("clip")
@@ -779,7 +779,7 @@ for bits, x in thirds.items():
     print(f"float{bits}: {types(proto):22} {verdict(y, bits, x)}")
 
 # %% [markdown]
-# **`dtypes`** – a `log10` that keeps the dtype: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=141).
+# **`dtypes`** – a `log10` that keeps the dtype: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=156).
 
 # %%
 lab.check("dtypes")
@@ -810,7 +810,7 @@ print(types(model), [float(value) for value in run(model, x)])
 
 # %% [markdown]
 # **`kthvalue`** – two outputs from `TopK`. Its card is in section 2:
-# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=163).
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=181).
 
 # %%
 lab.check("kthvalue")

@@ -765,7 +765,7 @@ for entry in frozen.graph.node[0].attribute:
 #
 # **`ps_roi_pool`** — a float and two ints become attributes, with their types and values; the model is for version 2 of the
 # domain. The operator has two results, of which a kernel computes one: `return value, None`.
-# [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=131)
+# [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=147)
 
 # %%
 lab.check("ps_roi_pool")
@@ -778,7 +778,7 @@ lab.check("ps_roi_pool")
 # `aligned=True` is its mode `half_pixel`, which is new in opset 16; `batch_indices` is an int64 tensor with one dimension, for
 # one box as for many. You need the number of channels: `x.type().varyingSizes()` has the sizes of a value, with None for a
 # dynamic axis. (`x.type().sizes()` is None as soon as one axis is dynamic.)
-# [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=59)
+# [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=67)
 
 # %%
 lab.check("ps_roi_align")
@@ -940,7 +940,7 @@ if importlib.util.find_spec("torch_cluster"):
 # ### Exercise
 #
 # **`spmm`** — seven arguments, of which the node has four, one of them optional and in the middle. `import oplab.ops.sparse`
-# registers the operator. [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=92)
+# registers the operator. [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=104)
 
 # %%
 lab.check("spmm")

@@ -853,7 +853,7 @@ assert opcheck(windows, x, 3, True) and opcheck(windows, x, 5)
 #
 # ## 12. Exercises
 #
-# [exercises/csrc/c07_my_add.cpp](../exercises/csrc/c07_my_add.cpp#line=19): write the whole operator, in float32 and float64, in
+# [exercises/csrc/c07_my_add.cpp](../exercises/csrc/c07_my_add.cpp#line=22): write the whole operator, in float32 and float64, in
 # the namespace `c07_my_add`, with a rule that the lesson's operator does not have: `b` may have only the first axes of `a`, and each
 # of its numbers then belongs to a block of `a`. Keep sections 2 and 5 open.
 
@@ -861,7 +861,7 @@ assert opcheck(windows, x, 3, True) and opcheck(windows, x, 5)
 lab.check("my_add")
 
 # %% [markdown]
-# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=58): a repair. The stub has a fake and a backward for an
+# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=63): a repair. The stub has a fake and a backward for an
 # operator with the same rule, and each of the two has a fault. `opcheck` and `gradcheck` on your own operator find them, if you give
 # them the right shapes.
 
@@ -992,7 +992,7 @@ for depends in ([], ["include/loop.h"]):
     print(f"depends={depends}".ljust(28), code)
 
 # %% [markdown]
-# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=82): write the setup.py of a package with two sources, a
+# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=91): write the setup.py of a package with two sources, a
 # header and a folder `src`. The package is in `csrc/package`; the grader builds and installs it in a temporary folder.
 
 # %%
@@ -1304,7 +1304,7 @@ queries, ends = xyz[:8].clone(), torch.tensor([3, 3, 6, 8])
 assert opcheck(torch.ops.oplab.knn_query, 5, xyz.t().contiguous().t(), offset, queries, ends)
 
 # %% [markdown]
-# [exercises/csrc/c07_knn_query.cpp](../exercises/csrc/c07_knn_query.cpp#line=57): find neighbours by comparing each query with
+# [exercises/csrc/c07_knn_query.cpp](../exercises/csrc/c07_knn_query.cpp#line=59): find neighbours by comparing each query with
 # every point. Make it correct first; chapter 14 makes it fast.
 
 # %%

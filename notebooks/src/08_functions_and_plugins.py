@@ -688,7 +688,7 @@ for resize in (TypedResize, FrozenResize):
 # The first two are repairs: the stub has a class with two faults, which exports without an error.
 #
 # **`my_add_function`** — a Function with its gradient, and one node for each call, where `b` may be a single row:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=70).
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=77).
 
 # %%
 lab.check("my_add_function")
@@ -696,7 +696,7 @@ lab.check("my_add_function")
 # %% [markdown]
 # **`dynamic_resize_plugin`** — a plugin node that resizes the height alone, and whose type is true at every factor. The
 # grader exports it with operators after it that you have not seen, and runs the file:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=115).
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=126).
 
 # %%
 lab.check("dynamic_resize_plugin")
@@ -1215,7 +1215,7 @@ print([shape(value) for value in model.graph.output])
 
 # %% [markdown]
 # **`knn_plugin`** — optional inputs that keep their places, and one result or two, as the call asks, each with its type:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=146).
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=161).
 
 # %%
 lab.check("knn_plugin")

@@ -380,14 +380,14 @@ print(
 #
 # **`port_register_op`** — two registrations of torch 1.12, one of them for a library's operator. An old script refused
 # opset 8; yours must not write an invalid model there:
-# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=56).
+# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=60).
 
 # %%
 lab.check("port_register_op")
 
 # %% [markdown]
 # **`export_modes`** — choose the mode, and read from the file what is left to PyTorch:
-# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=129).
+# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=139).
 
 # %%
 lab.check("export_modes")
@@ -841,7 +841,7 @@ unregister_custom_op_symbolic("prim::PythonOp", 1)
 # also needs `kwargs["module"]`.
 #
 # **`port_python_op`** — a handler of torch 1.10 for three Functions. It has to be called, and the grader also counts
-# the calls: [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=96).
+# the calls: [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=103).
 
 # %%
 lab.check("port_python_op")

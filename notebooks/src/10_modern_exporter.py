@@ -666,14 +666,14 @@ for path in sorted(folder.iterdir()):
 # For a hint, call `lab.hint("translate_hypot")`.
 #
 # **`translate_hypot`** — the operator of section 4, for two dtypes, with zeros, and with numbers whose squares do not fit the dtype:
-# [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=50).
+# [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=54).
 
 # %%
 lab.check("translate_hypot")
 
 # %% [markdown]
 # **`translate_searchsorted`** — an operator with three optional arguments, two dtypes of results and three of inputs.
-# `print` its schema first: [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=87).
+# `print` its schema first: [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=95).
 
 # %%
 lab.check("translate_searchsorted")
@@ -901,7 +901,7 @@ for function, translations in ((traced, None), (inside, table)):
 #
 # A data-dependent size has no upper bound in the file. Runtimes that plan their memory in advance (TensorRT) need one.
 #
-# Your stub: [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=120).
+# Your stub: [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=131).
 
 # %%
 lab.check("data_dependent_shape")
@@ -1009,7 +1009,7 @@ with raises(onnx.checker.ValidationError, "not compatible with the version impor
 # A model-local function is as fast as its nodes. For speed you need the kernel (chapters 12 to 14).
 #
 # **`attach_function`** — a file that stock ONNX Runtime runs, and that is refused if it does not verify:
-# [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=158).
+# [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=174).
 
 # %%
 lab.check("attach_function")

@@ -687,7 +687,7 @@ for kind, some in ((TensorProto.FLOAT, feeds), (TensorProto.DOUBLE, doubles)):
 # To get a hint: `lab.hint("reference_knn")`.
 #
 # **`reference_knn`** in
-# [exercises/c11_kernels_without_a_compiler.py](../exercises/c11_kernels_without_a_compiler.py#line=58) — a class for
+# [exercises/c11_kernels_without_a_compiler.py](../exercises/c11_kernels_without_a_compiler.py#line=67) — a class for
 # `oplab::KNNQuery`: optional inputs, two outputs, batches, ties. Write the search in NumPy: kernels are checked against this
 # class.
 
@@ -717,7 +717,7 @@ for counts in ([40], [25, 0, 30], [3, 50], [0]):
 
 # %% [markdown]
 # **`function_my_add`** in
-# [exercises/c11_kernels_without_a_compiler.py](../exercises/c11_kernels_without_a_compiler.py#line=123) — the definition
+# [exercises/c11_kernels_without_a_compiler.py](../exercises/c11_kernels_without_a_compiler.py#line=140) — the definition
 # of MyAdd in the model, with both attributes and their defaults.
 
 # %%
@@ -1061,7 +1061,7 @@ lab.show(both)
 
 # %% [markdown]
 # **`pyop_my_add`** in
-# [exercises/c11_kernels_without_a_compiler.py](../exercises/c11_kernels_without_a_compiler.py#line=93) — MyAdd in ONNX
+# [exercises/c11_kernels_without_a_compiler.py](../exercises/c11_kernels_without_a_compiler.py#line=106) — MyAdd in ONNX
 # Runtime with Python kernels: float and double, attributes with defaults, the domain. Call it in this notebook at most once:
 # a kernel can be declared only once in a process.
 

@@ -567,14 +567,14 @@ lab.source("12_my_add.cpp")
 # Each C++ file is compiled to its own library, with the domain `c12`. `make watch` runs the check each time you save a
 # file; the result appears two or three seconds later.
 #
-# **`my_add`** in [exercises/csrc/c12_my_add.cpp](../exercises/csrc/c12_my_add.cpp#line=25) — the whole library: kernel,
+# **`my_add`** in [exercises/csrc/c12_my_add.cpp](../exercises/csrc/c12_my_add.cpp#line=31) — the whole library: kernel,
 # attributes with defaults, op and entry point.
 
 # %%
 lab.check("my_add")
 
 # %% [markdown]
-# **`errors`** in [exercises/csrc/c12_errors.cpp](../exercises/csrc/c12_errors.cpp#line=36) — for every wrong shape and
+# **`errors`** in [exercises/csrc/c12_errors.cpp](../exercises/csrc/c12_errors.cpp#line=38) — for every wrong shape and
 # attribute, return a status with a message.
 
 # %%
@@ -1007,7 +1007,7 @@ a, b = rng.normal(size=(2, 3, 5)).astype(np.float32)
 print("x + y, as the old kernel:", np.array_equal(run(ported, a, b), a + b))
 
 # %% [markdown]
-# **`port_foo`** in [exercises/csrc/c12_port_foo.cpp](../exercises/csrc/c12_port_foo.cpp#line=47) — port a kernel from 2022
+# **`port_foo`** in [exercises/csrc/c12_port_foo.cpp](../exercises/csrc/c12_port_foo.cpp#line=50) — port a kernel from 2022
 # to the current API, for version 2 of its domain.
 
 # %%
@@ -1156,7 +1156,7 @@ for files in (("vectors.onnx", "missing.so"), ("missing.onnx", library)):
 # `CreateTensor` accepts a buffer that is *larger* than the shape needs, and `GetTensorData<float>` does not look at the
 # type of the output.
 #
-# **`host`** in [exercises/csrc/c12_host.cpp](../exercises/csrc/c12_host.cpp#line=62) — write a program that runs any
+# **`host`** in [exercises/csrc/c12_host.cpp](../exercises/csrc/c12_host.cpp#line=70) — write a program that runs any
 # model of one input on a file of floats, and ends every failure with a sentence.
 
 # %%

@@ -615,7 +615,7 @@ with raises(REFUSED, "Windows: reversed must be 0 or 1, not 2."):
 #
 # **`grid`** — `lab::Grid` by hand, on `Ort::CustomOpBase`: an int64 output, and two inputs that may be absent in each of the ways
 # of section 3. An input without points is valid too.
-# The stub: [exercises/csrc/c13_grid.cpp](../exercises/csrc/c13_grid.cpp#line=61)
+# The stub: [exercises/csrc/c13_grid.cpp](../exercises/csrc/c13_grid.cpp#line=67)
 
 # %%
 lab.check("grid")
@@ -624,7 +624,7 @@ lab.check("grid")
 # **`parallel`** — subtract from each column of a table its mean, on ONNX Runtime's threads, with the same bits for any number of
 # threads. Now the sums cross the rows: choose what a piece is. The grader calls your pieces in several orders, and monitors which
 # memory they use.
-# The stub: [exercises/csrc/c13_parallel.cpp](../exercises/csrc/c13_parallel.cpp#line=31)
+# The stub: [exercises/csrc/c13_parallel.cpp](../exercises/csrc/c13_parallel.cpp#line=35)
 
 # %%
 lab.check("parallel")
@@ -1163,7 +1163,7 @@ with raises(InvalidArgument, "offset"):
 
 # %% [markdown]
 # **`knn_query`** — `lab::KNNQuery` with `oplab::Op`.
-# The stub: [exercises/csrc/c13_knn_query.cpp](../exercises/csrc/c13_knn_query.cpp#line=41)
+# The stub: [exercises/csrc/c13_knn_query.cpp](../exercises/csrc/c13_knn_query.cpp#line=50)
 
 # %%
 lab.check("knn_query")

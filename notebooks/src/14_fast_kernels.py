@@ -423,7 +423,7 @@ same_bits(model(AB, Y, "y = lesson.Parallel(a, b)"), adds, part)
 # can share. The message reports your speed, and which step is probably missing. A slow or busy machine costs you no points.
 #
 # **`fuse_my_add`** — `alpha*a + beta*b`, where b may be one row that is added to each row of a.
-# The stub: [exercises/csrc/c14_fuse_my_add.cpp](../exercises/csrc/c14_fuse_my_add.cpp#line=29)
+# The stub: [exercises/csrc/c14_fuse_my_add.cpp](../exercises/csrc/c14_fuse_my_add.cpp#line=32)
 
 # %%
 lab.check("fuse_my_add")
@@ -663,7 +663,7 @@ same_bits(deform_model("lesson.Parallel"), deforms, small)
 # **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write step
 # 1, pass the checks,
 # then add the other steps.
-# The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=34)
+# The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=38)
 
 # %%
 lab.check("deform_conv")
@@ -873,7 +873,7 @@ print(f"⏱ the same points in one corner take {share:.0f} times as long")
 # describes what the course's kernel guarantees for points that do not fill a cube.
 #
 # **`knn_grid`** — this search for batches, for any box, for lines, planes, heaps and points that are all equal.
-# The stub: [exercises/csrc/c14_knn_grid.cpp](../exercises/csrc/c14_knn_grid.cpp#line=26)
+# The stub: [exercises/csrc/c14_knn_grid.cpp](../exercises/csrc/c14_knn_grid.cpp#line=32)
 
 # %%
 lab.check("knn_grid")

@@ -266,14 +266,14 @@ lab.figure(
 # The grader runs your kernel on its models, and your models on its kernel, at sizes and factors that you have not exported. The
 # report at the end runs your models on your kernel.
 #
-# [`resize_kernel`](../exercises/csrc/c16_resize_kernel.cpp#line=24): a bicubic resize in C++, as simple as you like. The grader checks
+# [`resize_kernel`](../exercises/csrc/c16_resize_kernel.cpp#line=28): a bicubic resize in C++, as simple as you like. The grader checks
 # its correctness, not its speed.
 
 # %%
 lab.check("resize_kernel")
 
 # %% [markdown]
-# [`super_resolution`](../exercises/c16_capstone.py#line=56): your operator in PyTorch, two mappings, two files.
+# [`super_resolution`](../exercises/c16_capstone.py#line=61): your operator in PyTorch, two mappings, two files.
 
 # %%
 lab.check("super_resolution")
@@ -550,14 +550,14 @@ with raises(RuntimeError, "nsample must not be larger than the largest batch"):
 # lab::KNN(xyz float[n, 3], offset int64[b]; k int) -> idx int64[n, k]
 # ```
 #
-# [`knn_kernel`](../exercises/csrc/c16_knn_kernel.cpp#line=19). If you have solved `c13.knn_query`, start from it. The differences: every
+# [`knn_kernel`](../exercises/csrc/c16_knn_kernel.cpp#line=24). If you have solved `c13.knn_query`, start from it. The differences: every
 # point is a query, there are no distances, the indices are int64, and a row that is too short repeats its first entry.
 
 # %%
 lab.check("knn_kernel")
 
 # %% [markdown]
-# [`point_cloud`](../exercises/c16_capstone.py#line=88). You get the network as its training left it. Assign your operator to `net.knn`,
+# [`point_cloud`](../exercises/c16_capstone.py#line=97). You get the network as its training left it. Assign your operator to `net.knn`,
 # and deliver the network. Then run the cell of the report (section 5) again: it now covers both projects.
 
 # %%

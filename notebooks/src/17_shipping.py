@@ -670,14 +670,14 @@ print("alpha = 100:", result(scaled, old))
 #
 # ## 7. Exercises
 #
-# **`version_guard`** in [exercises/csrc/c17_version_guard.cpp](../exercises/csrc/c17_version_guard.cpp#line=26): three
+# **`version_guard`** in [exercises/csrc/c17_version_guard.cpp](../exercises/csrc/c17_version_guard.cpp#line=30): three
 # faults, which one session does not show.
 
 # %%
 lab.check("version_guard")
 
 # %% [markdown]
-# **`abi_symbols`** in [exercises/c17_shipping.py](../exercises/c17_shipping.py#line=45): find in a library what would
+# **`abi_symbols`** in [exercises/c17_shipping.py](../exercises/c17_shipping.py#line=54): find in a library what would
 # keep it from loading elsewhere. Begin with `read()` of section 4, and print what it leaves out. An inline function is a
 # *weak* symbol: several libraries may define it. Most versions are numbers, such as `GLIBC_2.34`; `GLIBC_PRIVATE` is one that
 # only the C library itself may ask for. A folder of the rpath or runpath may begin with `$ORIGIN`, the library's own folder.
@@ -689,7 +689,7 @@ lab.check("abi_symbols")
 # ## Deeper: Newer functions only where they exist
 #
 # **`one_library_many_runtimes`** in
-# [exercises/csrc/c17_one_library_many_runtimes.cpp](../exercises/csrc/c17_one_library_many_runtimes.cpp#line=89):
+# [exercises/csrc/c17_one_library_many_runtimes.cpp](../exercises/csrc/c17_one_library_many_runtimes.cpp#line=95):
 # it runs in two versions. In which ones does it fail?
 
 # %%

@@ -790,7 +790,7 @@ for node in three.graph.node:
 #    float32 is not an error, and the same number in float64 is one.
 # 4. **Separate what is wrong from what is allowed.** Where the text permits two results, either is right.
 #
-# **`differ`** in [exercises/c18_four_engines.py](../exercises/c18_four_engines.py#line=85): the four rules as a function.
+# **`differ`** in [exercises/c18_four_engines.py](../exercises/c18_four_engines.py#line=98): the four rules as a function.
 
 # %%
 lab.check("differ")
@@ -804,7 +804,7 @@ lab.check("differ")
 # where the second argument has one value for each axis in `axes`. With `shape_calculation_mode="scales"` it computes
 # with the scale that you give it, and with `"sizes"` with the quotient of the two sides.
 #
-# **`conversion`** in [exercises/c18_four_engines.py](../exercises/c18_four_engines.py#line=44).
+# **`conversion`** in [exercises/c18_four_engines.py](../exercises/c18_four_engines.py#line=50).
 
 # %%
 lab.check("conversion")
@@ -852,7 +852,7 @@ listing.source(operators, "struct DynamicResize")
 print(operators.read_text()[operators.read_text().index("OPENVINO_CREATE_EXTENSIONS") :])
 
 # %% [markdown]
-# **`openvino_extension`** in [exercises/csrc/c18_openvino_extension.cpp](../exercises/csrc/c18_openvino_extension.cpp#line=25):
+# **`openvino_extension`** in [exercises/csrc/c18_openvino_extension.cpp](../exercises/csrc/c18_openvino_extension.cpp#line=31):
 # an operator that computes, and that OpenVINO's other questions break. Find out where, and fix it.
 
 # %%

@@ -627,14 +627,14 @@ print("⏱", nodes(onnx.load(lab.build / "optimised.onnx")))
 # %% [markdown]
 # ## 4. Exercises
 #
-# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=27): a kernel for
+# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=31): a kernel for
 # float32, float16 and bfloat16 that rounds once.
 
 # %%
 lab.check("rms_norm")
 
 # %% [markdown]
-# **`attention_export`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=44): attention with
+# **`attention_export`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=49): attention with
 # a mask, as one node, and as older operators for an older runtime.
 
 # %%
@@ -696,7 +696,7 @@ feeds["m"] = np.arange(6) < np.array([6, 4])[:, None, None, None]
 print(nodes(small), np.allclose(session(small).run(None, feeds)[0], expected, atol=1e-5))
 
 # %% [markdown]
-# **`one_opset_behind`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=105): way 1 for any
+# **`one_opset_behind`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=121): way 1 for any
 # model. `inline_selected_functions` is not enough for it: it sets no defaults, gives some bodies no shapes, and does not
 # say which node has no definition. The exercise gives each node a function of the model, and inlines these.
 
@@ -978,7 +978,7 @@ for seven_bits in (False, True):
 # and so is the float arithmetic. Without `reduce_range`, a model that passes your tests on a machine with VNNI can lose
 # several dB on a machine without it.
 #
-# **`quantize_around`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=138): the section above for
+# **`quantize_around`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=160): the section above for
 # any model with a custom node.
 
 # %%

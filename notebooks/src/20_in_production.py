@@ -416,25 +416,25 @@ for name, body in bodies.items():
 # ## 7. Exercises
 #
 # Each one is something that is wrong. **`slow_node`** in
-# [exercises/c20_in_production.py](../exercises/c20_in_production.py#line=39): a script blames the wrong node.
+# [exercises/c20_in_production.py](../exercises/c20_in_production.py#line=41): a script blames the wrong node.
 
 # %%
 lab.check("slow_node")
 
 # %% [markdown]
-# **`keep_the_node`** in [exercises/c20_in_production.py](../exercises/c20_in_production.py#line=94): fusions take a node.
+# **`keep_the_node`** in [exercises/c20_in_production.py](../exercises/c20_in_production.py#line=100): fusions take a node.
 
 # %%
 lab.check("keep_the_node")
 
 # %% [markdown]
-# **`same_boxes`** in [exercises/c20_in_production.py](../exercises/c20_in_production.py#line=122): a test compares rows.
+# **`same_boxes`** in [exercises/c20_in_production.py](../exercises/c20_in_production.py#line=133): a test compares rows.
 
 # %%
 lab.check("same_boxes")
 
 # %% [markdown]
-# **`crash_report`** in [exercises/csrc/c20_crash_report.cpp](../exercises/csrc/c20_crash_report.cpp#line=32): a handler
+# **`crash_report`** in [exercises/csrc/c20_crash_report.cpp](../exercises/csrc/c20_crash_report.cpp#line=37): a handler
 # writes addresses that are useless at home. `cpp/20_reporter.cpp` is such a handler.
 
 # %%

@@ -356,21 +356,21 @@ lab.source("A1_returns_a_status.cpp")
 # ## 9. Exercises
 #
 # The comment at the top of each file is the specification. Start with `clamp` in
-# [exercises/csrc/cA1_clamp.cpp](../exercises/csrc/cA1_clamp.cpp#line=13). If the process crashes,
+# [exercises/csrc/cA1_clamp.cpp](../exercises/csrc/cA1_clamp.cpp#line=16). If the process crashes,
 # `oplab check cA1.clamp --sanitize` finds the line.
 
 # %%
 lab.check("clamp")
 
 # %% [markdown]
-# `mean` in [exercises/csrc/cA1_mean.cpp](../exercises/csrc/cA1_mean.cpp#line=20): a template that
+# `mean` in [exercises/csrc/cA1_mean.cpp](../exercises/csrc/cA1_mean.cpp#line=22): a template that
 # compiles, passes its author's test and is wrong. Find out for which arrays, and fix it.
 
 # %%
 lab.check("mean")
 
 # %% [markdown]
-# `window` in [exercises/csrc/cA1_window.cpp](../exercises/csrc/cA1_window.cpp#line=21): a class that a C program
+# `window` in [exercises/csrc/cA1_window.cpp](../exercises/csrc/cA1_window.cpp#line=23): a class that a C program
 # creates, uses and deletes.
 
 # %%

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from oplab.authoring import prose
@@ -15,6 +15,8 @@ from oplab.errors import OplabError
 CORE_MINUTES = 120  # the core of a chapter fits into one sitting
 SLACK = 10  # minutes by which a chapter may promise more than its contents take
 COLUMNS = 96  # a code line of a lesson or a stub: what a notebook shows next to its side bar at 1280 pixels
+PROSE = 72  # a line of a docstring or comment of a stub: what JupyterLab's editor shows next to the panel
+_COMMENT = re.compile(r"\s*(#|//) (?!TODO |    )")  # but the goal of an exercise and, after five blanks, code
 _LINK = re.compile(r"\]\(\.\./exercises/(?P<file>[\w/]+\.(?:py|cpp))#line=\d+\)")
 Problem = tuple[str, str]  # where, and a sentence
 
@@ -154,7 +156,7 @@ def stubs_are_linked(course: Course) -> Iterator[Problem]:
 
 
 def lines_are_short(course: Course) -> Iterator[Problem]:
-    """No line of code of a lesson or a stub is longer than :data:`COLUMNS`."""
+    """No line of code of a lesson or a stub is longer than :data:`COLUMNS`, and no prose of a stub longer than :data:`PROSE`."""
     for chapter in course.chapters:
         source = source_of(course, chapter)
         lines = (
@@ -167,7 +169,10 @@ def lines_are_short(course: Course) -> Iterator[Problem]:
     for path in sorted(path for folder in folders for path in (course.root / folder).rglob("*.*")):
         if path.suffix in (".py", ".cpp"):
             text = path.read_text(encoding="utf-8")
-            yield from _long(path.relative_to(course.root).as_posix(), enumerate(text.splitlines(), start=1))
+            where = path.relative_to(course.root).as_posix()
+            yield from _long(where, enumerate(text.splitlines(), start=1))
+            if where.startswith("exercises/"):
+                yield from _long(where, _stub_prose(text), PROSE)
 
 
 def quizzes_ask(course: Course) -> Iterator[Problem]:
@@ -191,10 +196,27 @@ def quizzes_ask(course: Course) -> Iterator[Problem]:
             yield path.relative_to(course.root).as_posix(), "it belongs to no chapter of course.toml."
 
 
-def _long(where: str, lines: Iterator[tuple[int, str]] | list[tuple[int, str]]) -> Iterator[Problem]:
+def _stub_prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of docstrings, without the code after ``::``, and of comments. A line with one word can be any length."""
+    in_docstring, code = False, None  # code: the indent of the line that ends with ::
+    for number, line in enumerate(text.splitlines(), start=1):
+        words, indent = line.split(), len(line) - len(line.lstrip())
+        if code is not None and words and indent <= code:
+            code = None
+        quoted = in_docstring or line.lstrip().startswith('"""')
+        prose = code is None if quoted else _COMMENT.match(line)
+        if prose and len(words) > (1 if quoted else 2):
+            yield number, line
+        if quoted and code is None and line.endswith("::"):
+            code = indent
+        if line.count('"""') % 2:
+            in_docstring, code = not in_docstring, None
+
+
+def _long(where: str, lines: Iterable[tuple[int, str]], columns: int = COLUMNS) -> Iterator[Problem]:
     for number, line in lines:
-        if len(line) > COLUMNS:
-            yield f"{where}, line {number}", f"it has {len(line)} columns; at most {COLUMNS}."
+        if len(line) > columns:
+            yield f"{where}, line {number}", f"it has {len(line)} columns; at most {columns}."
 
 
 RULES = (

@@ -3,15 +3,18 @@
 //   domain c12, from version 2 on:
 //     Foo(input1, input2; attr1 float, attr2 int) -> y = attr1*input1 + input2**attr2
 //
-// The tensors are float, of any shape, the same for both inputs. A model that imports version 1
-// of c12 must not find Foo. ONNX Runtime creates many kernels of one operator, and calls each
-// of them from several threads at once: store the attributes in the kernel, and nothing that a
-// run computes. Free what you allocate, and only read the inputs.
+// The tensors are float, of any shape, the same for both inputs. A
+// model that imports version 1 of c12 must not find Foo. ONNX Runtime
+// creates many kernels of one operator, and calls each of them from
+// several threads at once: store the attributes in the kernel, and
+// nothing that a run computes. Free what you allocate, and only read
+// the inputs.
 //
-// Reject an attribute that is missing or of another type when the session is created, with a
-// message that names it. For shapes that differ, return a status with the code
-// ORT_INVALID_ARGUMENT, do not throw. Its message names both shapes, such as [2, 3] and [3].
-// The old kernel throws for a bad attribute and never compares the shapes:
+// Reject an attribute that is missing or of another type when the
+// session is created, with a message that names it. For shapes that
+// differ, return a status with the code ORT_INVALID_ARGUMENT, do not
+// throw. Its message names both shapes, such as [2, 3] and [3]. The old
+// kernel throws for a bad attribute and never compares the shapes:
 //
 //   struct FooKernel {
 //     FooKernel(Ort::CustomOpApi ort, const OrtKernelInfo* info) : ort_(ort) {

@@ -1,15 +1,19 @@
-// c13.parallel: lab::Centre(x float[h, w]) -> y float[h, w], mean double[w]
+// c13.parallel: lab::Centre(x float[h, w])
+//               -> y float[h, w], mean double[w]
 //
-// mean[i] is the mean of column i: its elements are added in double, from the top row to the
-// bottom row, and the sum is divided by h. Without rows, mean is 0.
+// mean[i] is the mean of column i: its elements are added in double,
+// from the top row to the bottom row, and the sum is divided by h.
+// Without rows, mean is 0.
 // y[r, i] = x[r, i] - mean[i], computed in double and rounded to float.
 //
-// Use ParallelFor: a table of 300 rows and 128 columns has to become more than one piece. Every
-// number of threads and every order of the pieces must give the same bits.
+// Use ParallelFor: a table of 300 rows and 128 columns has to become
+// more than one piece. Every number of threads and every order of the
+// pieces must give the same bits.
 //
-// ONNX Runtime creates many kernels of one operator, and calls each of them from several
-// threads at once: attributes belong to the kernel, the values that a run computes belong to
-// the run. Free what you allocate, and only read the inputs.
+// ONNX Runtime creates many kernels of one operator, and calls each of
+// them from several threads at once: attributes belong to the kernel,
+// the values that a run computes belong to the run. Free what you
+// allocate, and only read the inputs.
 #include "oplab_kernel.h"
 
 #include <algorithm>

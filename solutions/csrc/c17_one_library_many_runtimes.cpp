@@ -1,22 +1,28 @@
-// c17.one_library_many_runtimes: one library for every ONNX Runtime from 1.16 on, compiled with
-// headers that are newer than most of them.
+// c17.one_library_many_runtimes: one library for every ONNX Runtime
+// from 1.16 on, compiled with headers that are newer than most of them.
 //
-// Domain c17: RowMedian(x float [rows, columns]) -> y float [rows], the median of each row.
+// Domain c17: RowMedian(x float [rows, columns]) -> y float [rows], the
+// median of each row.
 //
-// The library takes the newest table that both its headers and the runtime have. It calls a
-// function of the table only if that version has it:
-// - from 1.17 on, rows are computed by `KernelContext_ParallelFor`, which is new there;
+// The library takes the newest table that both its headers and the
+// runtime have. It calls a function of the table only if that version
+// has it:
+// - from 1.17 on, rows are computed by `KernelContext_ParallelFor`,
+//   which is new there;
 // - in 1.16, which has no such function, one after the other.
-// A runtime refuses an op whose member `version` is newer than itself, and one that is newer
-// than the headers would have members that this library does not.
+// A runtime refuses an op whose member `version` is newer than itself,
+// and one that is newer than the headers would have members that this
+// library does not.
 //
-// A runtime older than 1.16 gets a status. Its message contains the version of the runtime, as
-// the runtime gives it ("1.15.1"), and 1.16. RegisterCustomOps is called once for each
-// SessionOptions, from several threads at once, and through a C interface. Sessions keep
+// A runtime older than 1.16 gets a status. Its message contains the
+// version of the runtime, as the runtime gives it ("1.15.1"), and 1.16.
+// RegisterCustomOps is called once for each SessionOptions, from
+// several threads at once, and through a C interface. Sessions keep
 // pointers to the domain and its operators until the process ends.
 //
-// Its author has run the two functions at the end in 1.31, and with headers of 1.16 in 1.16.
-// Delete the line with #error to run them in the other versions.
+// Its author has run the two functions at the end in 1.31, and with
+// headers of 1.16 in 1.16. Delete the line with #error to run them in
+// the other versions.
 #include <onnxruntime_cxx_api.h>
 
 #include <algorithm>

@@ -1,17 +1,19 @@
 // cA1.mean: one template, two C functions.
 //
 //   int mean_float(const float* values, int64_t count, float* result)
-//   int mean_double(const double* values, int64_t count, double* result)
+//   int mean_double(const double* values, int64_t count,
+//                   double* result)
 //
-// Both write the mean of count values to *result and return 0. The sum is computed in double,
-// and only the mean is rounded to the type of the result. A NaN is a value like any other: the
-// mean of values with a NaN is NaN.
+// Both write the mean of count values to *result and return 0. The sum
+// is computed in double, and only the mean is rounded to the type of
+// the result. A NaN is a value like any other: the mean of values with
+// a NaN is NaN.
 //
-// There is no mean of no values: both return 1, and leave *result as it is, if count is 0 or
-// negative, or if values or result is null.
+// There is no mean of no values: both return 1, and leave *result as it
+// is, if count is 0 or negative, or if values or result is null.
 //
-// The templates below compile without a warning, and their author has tried {1, 2, 3} and {}.
-// Delete the line with #error to run them.
+// The templates below compile without a warning, and their author has
+// tried {1, 2, 3} and {}. Delete the line with #error to run them.
 #include <cmath>
 #include <cstdint>
 #include <optional>

@@ -130,6 +130,10 @@ BROKEN = {
         edit(f"exercises/{S}.py", "import torch\n", f"import torch  # {'x' * 95}\n"),
         f"exercises/{S}.py, line",
     ),
+    "long prose of a stub": (
+        edit(f"exercises/{S}.py", "import torch\n", f"# Words {'x' * 65}\nimport torch\n"),
+        f"exercises/{S}.py, line",
+    ),
     "two goals": (
         edit(f"solutions/{S}.py", "    # END\n", "    # END\n    # ANSWER c05.double: again\n    # END\n"),
         "c05.double: its stub has 2 TODOs; it has to be exactly one.",
