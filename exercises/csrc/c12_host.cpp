@@ -5,8 +5,9 @@
 // MODEL is an ONNX file whose nodes need the kernels of the custom-op
 // library LIBRARY. INPUT holds the values of the model's only input,
 // and OUTPUT receives those of its first output. Both are float32 in
-// this machine's byte order, and nothing else. An older OUTPUT is
-// replaced. The program returns 0.
+// this machine's byte order, and nothing else. The program returns 0,
+// and OUTPUT holds these values only, also where there was a longer
+// one.
 //
 // - Names and shapes differ from model to model: ask the session.
 // - At most one dimension of the input is dynamic: ONNX Runtime reports
@@ -16,7 +17,8 @@
 //   float32, that is a failure.
 //
 // A failure prints a sentence on stderr that names the cause, returns
-// another number than 0, and leaves no OUTPUT:
+// another number than 0, and creates no OUTPUT; one that existed is
+// unchanged:
 // - a file or library that is missing or is not what it should be: its
 //   name, or what is missing in it;
 // - values that do not fill the input's shape exactly: how many they

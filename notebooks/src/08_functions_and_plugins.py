@@ -1226,10 +1226,11 @@ lab.check("knn_plugin")
 # The word comes from TensorRT, NVIDIA's inference engine. There, a *plugin* is a C++ or Python class with a kernel for
 # the GPU. It is registered under three strings: a **name**, a **version** and a **namespace**. The name is the node's
 # op_type; version and namespace come from two string *attributes*, `plugin_version` (default "1") and `plugin_namespace`
-# (default ""). The node's **domain is not used**. TensorRT's ONNX parser tries, in this order:
+# (default ""). The node's **domain is not used** before TensorRT 10.10; since then, step 4 also reads a namespace from it.
+# TensorRT's ONNX parser tries, in this order:
 #
-# 1. In the parser of TensorRT 10.15: a registered plugin, if the node has the attribute `plugin_namespace` or the parser has
-#    the flag `kENABLE_PLUGIN_OVERRIDE`. Older parsers (8, 9 and the first of 10) do not have this step.
+# 1. Since TensorRT 10.15: a registered plugin, if the node has the attribute `plugin_namespace` or the parser has
+#    the flag `kENABLE_PLUGIN_OVERRIDE`. Older parsers do not have this flag.
 # 2. A built-in importer, by the **op_type alone**. The parser knows most of ONNX's operators.
 # 3. A model-local function of this name (chapter 10), since TensorRT 9.
 # 4. A registered plugin. It gets the node's attributes as *fields*, and its inputs as tensors. If there is none, the parser
@@ -1254,7 +1255,7 @@ with raises(Fail, "Just_A_Scope_Name:DynamicTRTResize(-1) is not a registered fu
     run(strange, feeds)
 
 # %% [markdown]
-# What would TensorRT look for? This function reads from a node what the parser reads.
+# What would TensorRT look for? This function reads from a node what a parser before 10.10 reads.
 
 
 # %%
@@ -1269,7 +1270,7 @@ for model in (strange, with_plugin):
     print(*plugin_key(model.graph.node[0]))
 
 # %% [markdown]
-# `Just_A_Scope_Name` appears nowhere: the scope is for ONNX Runtime and for readers. One name is a trap: a
+# `Just_A_Scope_Name` does not appear: there, the scope is for ONNX Runtime and for readers. One name is a trap: a
 # node `oplab::Resize` would be imported in step 2, as ONNX's Resize. Give a plugin a name that ONNX does not
 # have.
 #

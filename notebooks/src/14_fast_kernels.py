@@ -187,7 +187,7 @@ lab.figure(
 # benchmark measures this bandwidth: `c[i] = a[i] + s * b[i]` on arrays that do not fit into any cache, best of
 # several runs. For kernels
 # that compute a lot, the other limit is arithmetic: products and sums in registers, with no memory access at all. Both limits are
-# measured here, with the same number of threads as the kernels.
+# measured here on all threads of the session, as `Parallel` runs. The steps before it use one thread, so they may stay below.
 
 # %%
 limits = compile_library(lab.cpp("14_limits.cpp"), "ort")
@@ -422,7 +422,8 @@ same_bits(model(AB, Y, "y = lesson.Parallel(a, b)"), adds, part)
 # The other points grow with the speed on one thread, measured in turns with a baseline, and one fifth is for pieces that threads
 # can share. The message reports your speed, and which step is probably missing. A slow or busy machine costs you no points.
 #
-# **`fuse_my_add`** — `alpha*a + beta*b`, where b may be one row that is added to each row of a.
+# **`fuse_my_add`** — `alpha*a + beta*b`, where b may be one row that is added to each row of a: its index
+# is `i % width`. A remainder for each element is slow; a loop over the rows with a loop over b inside needs none.
 # The stub: [exercises/csrc/c14_fuse_my_add.cpp](../exercises/csrc/c14_fuse_my_add.cpp#line=32)
 
 # %%
@@ -662,7 +663,8 @@ same_bits(deform_model("lesson.Parallel"), deforms, small)
 # %% [markdown]
 # **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write step
 # 1, pass the checks,
-# then add the other steps.
+# then add the other steps. Every comparison with NaN is false, so a place that is NaN looks like one that is outside:
+# test it first, because its sample must be NaN and not 0.
 # The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=38)
 
 # %%
@@ -819,7 +821,8 @@ lab.figure(
 
 # %% [markdown]
 # There is no dashed line: the limit of an n² loop does not apply to a search that skips most of the n² distances.
-# Steps 2 and 3 do the same work faster. Step 4 does less work, and the gap grows with n:
+# Steps 2 and 3 do the same work faster. Step 4 does less work, and the gap grows with n. (Each mark is measured alone and not
+# in turns, so compare the slopes and not two neighbouring marks.)
 
 # %%
 counts = (500, 1500, 4500, 13500, 40500)
@@ -872,7 +875,8 @@ print(f"⏱ the same points in one corner take {share:.0f} times as long")
 # `docs/operators.md`
 # describes what the course's kernel guarantees for points that do not fill a cube.
 #
-# **`knn_grid`** — this search for batches, for any box, for lines, planes, heaps and points that are all equal.
+# **`knn_grid`** — this search for batches, for a box with sides of any length at any place, for lines, planes, heaps and
+# points that are all equal.
 # The stub: [exercises/csrc/c14_knn_grid.cpp](../exercises/csrc/c14_knn_grid.cpp#line=32)
 
 # %%

@@ -495,7 +495,7 @@ for dtype in (np.float16, ml_dtypes.bfloat16):
 # product with `scale` is computed in the type of the tensor.)
 #
 # In C++ the types are `Ort::Float16_t` and `Ort::BFloat16_t`. They only store: `ToFloat()` reads a number, and the constructor
-# rounds a float. `add_for` of `oplab_kernel.h` adds one operator for each type
+# rounds a float. `oplab::add_for<Double, Ort::Float16_t, Ort::BFloat16_t>(domain, "Double")` adds one operator for each type
 # ([cpp/19_double.cpp](../notebooks/cpp/19_double.cpp)).
 
 # %% [markdown]
@@ -697,8 +697,9 @@ print(nodes(small), np.allclose(session(small).run(None, feeds)[0], expected, at
 
 # %% [markdown]
 # **`one_opset_behind`** in [exercises/c19_todays_models.py](../exercises/c19_todays_models.py#line=121): way 1 for any
-# model. `inline_selected_functions` is not enough for it: it sets no defaults, gives some bodies no shapes, and does not
-# say which node has no definition. The exercise gives each node a function of the model, and inlines these.
+# model. `inline_selected_functions` alone sets no defaults, gives some bodies no shapes, and does not report a node without a
+# definition. So for each node, add its `definition` with its defaults to the model as a function with a new name, let the node
+# call this function, and inline all functions of the model. Repeat until no node is too new.
 
 # %%
 lab.check("one_opset_behind")
@@ -795,7 +796,7 @@ for name in ("photo", "dynamic_resize", "scales"):
 
 # %% [markdown]
 # The second half, `QDQQuantizer`, puts a pair QuantizeLinear and DequantizeLinear on each activation that the named
-# operator types read, and stores their weights as int8 before a DequantizeLinear. In a session, ONNX Runtime replaces a
+# operator types read or write, and stores their weights as int8 before a DequantizeLinear. In a session, ONNX Runtime replaces a
 # node and the pairs around it with one integer kernel. What if the custom operator is among the types?
 
 # %%
