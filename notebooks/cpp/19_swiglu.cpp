@@ -5,12 +5,13 @@
 #include <exception>
 #include <memory>
 
+#include "oplab_kernel.h"
+
 using Ort::Custom::Tensor;
 
 struct SwiGLU {
-  SwiGLU(const OrtApi* api, const OrtKernelInfo* info) {
-    const Ort::Status missing{api->KernelInfoGetAttribute_float(info, "alpha", &alpha)};
-    if (!missing.IsOK()) alpha = 1;  // a default is in ONNX's schema, not in the file
+  SwiGLU(const OrtApi*, const OrtKernelInfo* info) {
+    alpha = oplab::float_attribute(info, "alpha", 1.0f);  // a default is in ONNX's schema, not in the file
   }
 
   Ort::Status Compute(const Tensor<float>& a, const Tensor<float>& b, Tensor<float>& y) {

@@ -1164,7 +1164,7 @@ for files in (("vectors.onnx", "missing.so"), ("missing.onnx", library)):
 # `CreateTensor` accepts a buffer that is *larger* than the shape needs, and `GetTensorData<float>` does not look at the
 # type of the output.
 #
-# **`host`** in [exercises/csrc/c12_host.cpp](../exercises/csrc/c12_host.cpp#line=70) — write a program that runs any
+# **`host`** in [exercises/csrc/c12_host.cpp](../exercises/csrc/c12_host.cpp#line=72) — write a program that runs any
 # model of one input on a file of floats, and ends every failure with a sentence.
 
 # %%
