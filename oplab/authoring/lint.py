@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from oplab.authoring import lesson_rules, mutants, words
-from oplab.course import stubs
+from oplab.authoring import lesson_rules, mutants, translations, words
+from oplab.course import stubs, translated
 from oplab.course.manifest import NUMBER, Course, Exercise, preloads
 from oplab.course.parsing import parse
 from oplab.errors import OplabError
@@ -357,6 +357,12 @@ def _findings(rule: Callable[[Course], Iterator[tuple[str, str]]]) -> Callable[[
     return found
 
 
+def translations_are_whole(course: Course) -> Iterator[Finding]:
+    """Each translation has the code, links and placeholders of its English text, and the glossary's terms."""
+    for language in translated.languages():
+        yield from (Finding(language, problem) for problem in translations.broken(course, language))
+
+
 RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     ids_are_unique,
     hints_help,
@@ -370,6 +376,7 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     nothing_is_unfinished,
     *map(_findings, lesson_rules.RULES),
     words_are_plain,
+    translations_are_whole,
 )
 
 

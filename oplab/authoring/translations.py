@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from oplab.translation.language import file_of
 
 PAGES = ("README.md", "docs/learning.md", "docs/glossary.md")
 _NOT = re.compile(r"^\| (?P<term>[^|*]+?) \| (?P<right>[^|]+?) \| (?P<wrong>[^|]+?) \|$", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _SPACE = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9`]|[A-Za-z0-9`][\u4e00-\u9fff]")
 _HALF = re.compile(r"[\u4e00-\u9fff][,;:?!]|[\u4e00-\u9fff]\.(?!\w)")
 
@@ -40,11 +42,13 @@ def texts(course: Course) -> dict[str, list[str]]:
 
 
 def _manifest(course: Course) -> Iterator[str]:
-    yield course.title
-    for chapter in course.chapters:
-        yield from (chapter.title, chapter.able)
-        for exercise in chapter.exercises:
-            yield from (exercise.goal, *exercise.hints)
+    """From the file: a course that was loaded is in the author's own language."""
+    manifest = tomllib.loads((course.root / "course.toml").read_text(encoding="utf-8"))
+    yield manifest["title"]
+    for chapter in manifest["chapter"]:
+        yield from (chapter["title"], chapter["able"])
+        for exercise in chapter["exercise"]:
+            yield from (exercise["goal"], *exercise["hints"])
 
 
 def _messages() -> Iterator[str]:
@@ -120,7 +124,7 @@ def broken(course: Course, language: str) -> Iterator[str]:
                 lost = [part for part in before if part not in after] or before
                 more = [part for part in after if part not in before] or after
                 yield f"{where} has {', '.join(more) or 'no code'} instead of {', '.join(lost) or 'none'}"
-            bare = re.sub(r"``[^`]+``|`[^`]+`|\]\([^)]*\)", "`", entry.string)
+            bare = _LINK.sub(r"\1", re.sub(r"``[^`]+``|`[^`]+`", "`", entry.string))
             for pattern, right in wrong:
                 if pattern in bare:
                     yield f"{where} says {pattern}; docs/glossary.md has {right}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -50,9 +50,15 @@ def lint_course(
         str, typer.Option(metavar="KIND", help="right, wrong or all; with --repeat the default is right, else all")
     ] = "",
     seed: Seed = None,
+    language: Annotated[
+        str, typer.Option(metavar="NAME", help="zh_CN: list only the texts that have no valid translation")
+    ] = "",
 ) -> None:
     """Verify what the course promises about every exercise."""
     from oplab.authoring import lint
+
+    if language:
+        _translations(language)
 
     kinds = _kinds(answers or ("right" if repeat > 1 else "all"), repeat, seed)
     course = load_course()
@@ -68,6 +74,28 @@ def lint_course(
     looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded{times}"
     print(f"{looked}: {f'{len(findings)} findings' if findings else 'all as promised'}.")
     leave(1 if findings else 0)
+
+
+def translate(
+    language: Annotated[str, typer.Argument(metavar="NAME", help="zh_CN")],
+) -> None:
+    """Bring the catalogues of a language up to the English texts."""
+    from oplab.authoring import translations
+
+    for name, (count, open_) in translations.update(load_course(), language).items():
+        print(f"{translations.file_of(name, language).name:10} {count:4} texts, {open_} without a valid translation")
+
+
+def _translations(language: str) -> NoReturn:
+    """List the texts that are shown in English, and leave: that some are is no fault."""
+    from oplab.authoring import translations
+
+    course = load_course()
+    stale, broken = list(translations.stale(course, language)), list(translations.broken(course, language))
+    for line in stale + broken:
+        print(line)
+    print(f"{len(stale)} texts without a valid translation, {len(broken)} broken ones.")
+    leave(1 if broken else 0)
 
 
 def _kinds(answers: str, repeat: int, seed: int | None) -> Any:

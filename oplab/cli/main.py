@@ -70,13 +70,18 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
     "Set-up": {
         "init": start.init,
         "lab": start.lab,
+        "language": start.language,
         "update": update,
         "setup": start.setup,
         "wheelhouse": start.wheelhouse,
         "doctor": learn.doctor,
     },
     "For teachers": {"class": _CLASS},
-    "For authors": {"new-exercise": author.new_exercise, "lint-course": author.lint_course},
+    "For authors": {
+        "new-exercise": author.new_exercise,
+        "lint-course": author.lint_course,
+        "translate": author.translate,
+    },
 }
 
 

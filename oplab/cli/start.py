@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from oplab import paths
-from oplab.cli.shared import leave, warn
+from oplab.cli.shared import leave, load_course, warn
 from oplab.errors import OplabError
+from oplab.translation.language import gettext
 
 
 def init(
@@ -31,6 +32,29 @@ def init(
         _set_up(folder.resolve())
     elsewhere = folder.resolve() != Path.cwd()
     print(f"Next: oplab lab{f' {folder}' if elsewhere else ''}")
+
+
+def language(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="en or zh_CN; nothing to see the present one")
+    ] = None,
+) -> None:
+    """Show the language, or change that of lessons, stubs and hints."""
+    from oplab.course import speaking
+    from oplab.translation.language import NAMES, chosen
+
+    course = load_course()
+    if name is None:
+        print("\n".join(f"{'*' if known == chosen() else ' '} {known:6} {own}" for known, own in NAMES.items()))
+        return
+    used = speaking.switch(course, name)
+    try:
+        from oplab.jupyter.settings import write_overrides
+
+        write_overrides(Path(sys.prefix), used)
+    except OSError as error:
+        warn(f"JupyterLab's settings in {sys.prefix} cannot be written ({error.strerror}): choose its language in it.")
+    print(gettext("Lessons, stubs and hints are in English."))
 
 
 def setup(
