@@ -1,12 +1,10 @@
 // Scale(x; factor = 1.0) = factor * x: a default, for a missing attribute only.
-#include <onnxruntime_cxx_api.h>
+#include "oplab_kernel.h"  // has_attribute tries each type
 
 #include <exception>
 #include <memory>
 #include <new>
 #include <vector>
-
-#include "oplab_kernel.h"  // has_attribute
 
 struct Kernel {
   OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {
@@ -34,7 +32,7 @@ struct Scale : Ort::CustomOpBase<Scale, Kernel, true> {
     const Ort::Status missing{
         api.KernelInfoGetAttribute_float(info, "factor", &kernel->factor)};
     if (!missing.IsOK()) {
-      if (oplab::has_attribute(info, "factor")) {
+      if (oplab::detail::has_attribute(info, "factor")) {
         return api.CreateStatus(ORT_INVALID_ARGUMENT, "Scale: factor must be a float.");
       }
       kernel->factor = 1;

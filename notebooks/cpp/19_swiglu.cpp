@@ -1,11 +1,9 @@
 // SwiGLU(a, b; alpha = 1) = a * sigmoid(alpha * a) * b, as in opset 28, in the domain `lesson`.
-#include <onnxruntime_lite_custom_op.h>
+#include "oplab_kernel.h"
 
 #include <cmath>
 #include <exception>
 #include <memory>
-
-#include "oplab_kernel.h"
 
 using Ort::Custom::Tensor;
 
