@@ -7,6 +7,7 @@ lessons in ``notebooks/``, pages in ``docs/``. A page for each chapter in ``exer
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,8 +17,11 @@ from pathlib import Path
 
 import extras
 
+from oplab.course import translated
 from oplab.course.manifest import Chapter, Course, Exercise, load
 from oplab.course.stubs import line_of
+from oplab.translation import language, prose
+from oplab.translation.language import gettext
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
@@ -66,25 +70,31 @@ def main() -> int:
         if not extras.install("site", size="Sphinx and a theme, 30 MB"):
             print("\nThe lines above say why. Everything else works without it.", file=sys.stderr)
             return 2
-        return build(course)
+        return build()
     except KeyboardInterrupt:
         print("\nInterrupted. Run the same command again to resume.", file=sys.stderr)
         return 130
 
 
-def build(course: Course) -> int:
-    """Write the site; the exit status."""
+def build() -> int:
+    """Write the site in each language; the exit status."""
     start = time.monotonic()
-    print("Building the site: about half a minute the first time ...", flush=True)
-    lay_out(course)
-    # -W: a link that leads nowhere is a warning, and a warning is a failure. All of them are printed first.
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-b", "html"]
-    code = subprocess.run([*command, "-d", str(SITE) + "-cache", str(SOURCE), str(SITE)], cwd=ROOT).returncode
-    if code:
-        print("The site was not built: each line above is a fault of a page, with its place.", file=sys.stderr)
-        return 1
-    texts = {path.relative_to(SITE).as_posix(): searched(path) for path in sorted(SITE.rglob("*.html"))}
-    (SITE / "_static" / "texts.js").write_text(f"window.oplabTexts = {json.dumps(texts)};\n", encoding="utf-8")
+    print("Building the site: about a minute the first time ...", flush=True)
+    for name in ("en", *translated.languages()):
+        os.environ[language.VARIABLE] = name
+        own = "" if name == "en" else name
+        source, site = SOURCE / name, SITE / own
+        lay_out(load(ROOT), source)
+        # -W: a link that leads nowhere is a warning, and a warning is a failure. All of them are printed first.
+        command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-b", "html"]
+        command += ["-D", f"language={name}", "-d", f"{SITE}-cache/{name}", str(source), str(site)]
+        if subprocess.run(command, cwd=ROOT).returncode:
+            print("The site was not built: each line above is a fault of a page, with its place.", file=sys.stderr)
+            return 1
+        built = [path for path in sorted(site.rglob("*.html")) if own or not path.is_relative_to(SITE / "zh_CN")]
+        texts = {path.relative_to(site).as_posix(): searched(path) for path in built}
+        text = f"window.oplabTexts = {json.dumps(texts)};\n"
+        (site / "_static" / "texts.js").write_text(text, encoding="utf-8")
     size = sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file())
     count = sum(1 for path in SITE.rglob("*.html") if "_static" not in path.parts)
     print(f"{count} pages, {size / 1e6:.0f} MB, in {time.monotonic() - start:.0f} s: {SITE / 'index.html'}")
@@ -102,14 +112,14 @@ def searched(page: Path) -> str:
     )
 
 
-def lay_out(course: Course) -> None:
+def lay_out(course: Course, source: Path) -> None:
     """Write the sources of the site; pages that are the same as before keep their time, so that Sphinx leaves them alone."""
     wanted = dict(pages(course))
-    for path in [path for path in SOURCE.rglob("*") if path.is_file()] if SOURCE.is_dir() else []:
-        if path.relative_to(SOURCE).as_posix() not in wanted:
+    for path in [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else []:
+        if path.relative_to(source).as_posix() not in wanted:
             path.unlink()
     for name, content in wanted.items():
-        path = SOURCE / name
+        path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_bytes() != content:
             path.write_bytes(content)
@@ -121,18 +131,25 @@ def pages(course: Course) -> Iterator[tuple[str, bytes]]:
     yield "conf.py", (own / "conf.py").read_bytes()
     for name in ("site.css", "site.js"):
         yield f"_static/{name}", (own / name).read_bytes()
+    words = language.catalogue("pages")
     chapters = "\n".join(f"- [{title(chapter)}](notebooks/{chapter.stem}.ipynb)" for chapter in course.chapters)
-    front = (own / "index.md").read_text(encoding="utf-8").replace("@CHAPTERS@", chapters)
-    toctrees = [toctree("Lessons", [f"notebooks/{chapter.stem}" for chapter in course.chapters])]
-    toctrees += [toctree("Exercises", ["exercises/index"])]
-    toctrees += [toctree(caption, [f"docs/{name}" for name in names]) for caption, names in DOCS.items()]
-    toctrees += [toctree("Reference", ["api/index"])]
+    front = prose.translated((own / "index.md").read_text(encoding="utf-8"), words).replace("@CHAPTERS@", chapters)
+    captions = {
+        "For learners": gettext("For learners"),
+        "After the course": gettext("After the course"),
+        "For teachers": gettext("For teachers"),
+        "For authors": gettext("For authors"),
+    }
+    toctrees = [toctree(gettext("Lessons"), [f"notebooks/{chapter.stem}" for chapter in course.chapters])]
+    toctrees += [toctree(gettext("Exercises"), ["exercises/index"])]
+    toctrees += [toctree(captions[group], [f"docs/{name}" for name in names]) for group, names in DOCS.items()]
+    toctrees += [toctree(gettext("Reference"), ["api/index"])]
     yield "index.md", "\n".join([front, *toctrees]).encode()
     linked: set[Path] = set()
     for chapter in course.chapters:
         yield f"notebooks/{chapter.stem}.ipynb", lesson(course, chapter, linked).encode()
     for path in sorted((ROOT / "docs").glob("*.md")):
-        text = links(course, path.read_text(encoding="utf-8"), path, linked)
+        text = links(course, prose.translated(path.read_text(encoding="utf-8"), words), path, linked)
         yield f"docs/{path.name}", text.encode()
     listed = {f"{name}.md" for names in DOCS.values() for name in names}
     if unlisted := {path.name for path in (ROOT / "docs").glob("*.md")} - listed:
@@ -141,7 +158,7 @@ def pages(course: Course) -> Iterator[tuple[str, bytes]]:
     names = [f"{chapter.stem}" for chapter in with_exercises]
     yield (
         "exercises/index.md",
-        f"# Exercises\n\nThe stubs of each chapter, with their hints.\n\n{toctree('', names, hidden=False)}".encode(),
+        f"# {gettext('Exercises')}\n\n{toctree('', names, hidden=False)}".encode(),
     )
     for chapter in with_exercises:
         yield f"exercises/{chapter.stem}.md", exercises(course, chapter).encode()
@@ -163,7 +180,7 @@ def toctree(caption: str, names: list[str], hidden: bool = True) -> str:
 def lesson(course: Course, chapter: Chapter, linked: set[Path]) -> str:
     """A lesson's notebook, with links to pages of the site, and the command that opens it under its title."""
     path = ROOT / "notebooks" / f"{chapter.stem}.ipynb"
-    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook = json.loads(translated.lesson(course, chapter))
     first = True
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
@@ -182,8 +199,13 @@ def lesson(course: Course, chapter: Chapter, linked: set[Path]) -> str:
 
 def opening(number: str) -> str:
     return (
-        f"```{{admonition}} Run this lesson\n:class: start-here\n`make lab CH={number}` in a copy of the course opens it in JupyterLab. "
-        "The button at the top of the page downloads the notebook.\n```"
+        f"```{{admonition}} {gettext('Run this lesson')}\n:class: start-here\n"
+        + gettext(
+            "`make lab CH={number}` in a copy of the course opens it in JupyterLab. "
+            "The button at the top of the page downloads the notebook.",
+            number=number,
+        )
+        + "\n```"
     )
 
 
@@ -226,29 +248,37 @@ def anchor(exercise: Exercise) -> str:
 
 def exercises(course: Course, chapter: Chapter) -> str:
     """The page of a chapter's exercises: what each asks for, its hints, folded, and the stubs."""
-    parts = [f"# {title(chapter)}: exercises", f"The lesson: [{chapter.title}](../notebooks/{chapter.stem}.ipynb)."]
+    link = f"[{chapter.title}](../notebooks/{chapter.stem}.ipynb)"
+    parts = [
+        "# " + gettext("{title}: exercises", title=title(chapter)),
+        gettext("The lesson: {link}.", link=link),
+    ]
     shown: set[str] = set()
     for exercise in chapter.exercises:
-        points = f"{exercise.points} point{'s' if exercise.points != 1 else ''}"
-        facts = [points, f"about {exercise.minutes} minutes", f"difficulty {exercise.difficulty} of 5"]
-        facts += ["deeper"] if exercise.deeper else []
+        facts = gettext(
+            "{points} points, about {minutes} minutes, difficulty {difficulty} of 5",
+            points=exercise.points,
+            minutes=exercise.minutes,
+            difficulty=exercise.difficulty,
+        ) + (gettext(", deeper") if exercise.deeper else "")
         hints = "\n".join(
-            f'<details class="hints"><summary>Hint {number}</summary>\n\n{hint}\n\n</details>\n'
+            f'<details class="hints"><summary>{gettext("Hint {number}", number=number)}</summary>\n\n{hint}\n\n</details>\n'
             for number, hint in enumerate(exercise.hints, 1)
         )
-        language = "python" if exercise.kind == "python" else "cpp"
+        code = "python" if exercise.kind == "python" else "cpp"
         stub = ROOT / "exercises" / exercise.file
         parts += [
             f"({anchor(exercise)})=\n## `{exercise.id}`",
-            f"{exercise.goal[0].upper()}{exercise.goal[1:]}. *({', '.join(facts)})*",
-            f"`make check EX={exercise.id}` grades `exercises/{exercise.file}`.",
+            f"{exercise.goal[0].upper()}{exercise.goal[1:]}. *({facts})*",
+            gettext("`make check EX={id}` grades `exercises/{file}`.", id=exercise.id, file=exercise.file),
             hints,
         ]
         if exercise.file not in shown:
             shown.add(exercise.file)
-            parts.append(f"````{language}\n{stub.read_text(encoding='utf-8').rstrip()}\n````")
+            text = translated.stub(course, exercise.file, stub.read_text(encoding="utf-8"))
+            parts.append(f"````{code}\n{text.rstrip()}\n````")
         else:
-            parts.append(f"Its stub is in the file above, `{exercise.file}`.")
+            parts.append(gettext("Its stub is in the file above, `{file}`.", file=exercise.file))
     return "\n\n".join(parts) + "\n"
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
+
 import oplab
 
 project = "Operator Lab"
@@ -42,3 +47,35 @@ html_theme_options = {
 }
 html_context = {"default_mode": "auto"}
 html_show_sphinx = False
+
+_CHINESE = re.compile("[\u4e00-\u9fff]+")
+
+
+class Chinese(SearchEnglish):
+    """English words, and each two neighbours of Chinese text: neither a page nor a query has spaces between words."""
+
+    lang = "zh"
+    language_name = "Chinese"
+    js_splitter_code = """
+function splitQuery(query) {
+  const parts = query.split(/([\\u4e00-\\u9fff]+)|[^\\p{Letter}\\p{Number}_]+/u).filter(part => part);
+  const pairs = part => (part.length < 2 ? [part] : [...part].slice(1).map((end, at) => part[at] + end));
+  return parts.flatMap(part => (/[\\u4e00-\\u9fff]/.test(part) ? pairs(part) : [part]));
+}
+"""
+
+    def split(self, input: str) -> list[str]:
+        """The words of a text, in the way of ``splitQuery``."""
+        found = super().split(_CHINESE.sub(" ", input))
+        for part in _CHINESE.findall(input):
+            found += [part[at : at + 2] for at in range(max(1, len(part) - 1))]
+        return found
+
+    def word_filter(self, word: str) -> bool:
+        """Whether a word is in the index."""
+        return bool(_CHINESE.match(word)) or super().word_filter(word)
+
+
+def setup(app: Sphinx) -> None:
+    """Sphinx calls this. Its own class for Chinese takes a query without spaces for one word."""
+    app.add_search_language(Chinese)

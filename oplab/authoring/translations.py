@@ -21,11 +21,11 @@ from oplab.grading.text import FAULT, MARKS, word
 from oplab.translation import prose
 from oplab.translation.language import file_of
 
-PAGES = ("README.md", "docs/learning.md", "docs/glossary.md")
+PAGES = ("README.md", "docs/learning.md", "docs/glossary.md", "docs/site/index.md")
 _NOT = re.compile(r"^\| (?P<term>[^|*]+?) \| (?P<right>[^|]+?) \| (?P<wrong>[^|]+?) \|$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _SPACE = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9`]|[A-Za-z0-9`][\u4e00-\u9fff]")
-_HALF = re.compile(r"[\u4e00-\u9fff][,;:?!]|[\u4e00-\u9fff]\.(?!\w)")
+_HALF = re.compile(r"[\u4e00-\u9fff](?:[,;?!]|:(?!:))|[\u4e00-\u9fff]\.(?!\w)")
 
 
 def texts(course: Course) -> dict[str, list[str]]:
@@ -34,7 +34,7 @@ def texts(course: Course) -> dict[str, list[str]]:
     Raises:
         OplabError: a file of the course cannot be read.
     """
-    found = {"oplab": list(_messages()), "course": list(_manifest(course))}
+    found = {"oplab": list(_messages(course)), "course": list(_manifest(course))}
     pages = ((course.root / page).read_text(encoding="utf-8") for page in PAGES)
     found["pages"] = [text for page in pages for text in prose.each(prose.units(page))]
     found |= {chapter.stem[:2]: list(chapter_texts(course, chapter)) for chapter in course.chapters}
@@ -51,11 +51,11 @@ def _manifest(course: Course) -> Iterator[str]:
             yield from (exercise["goal"], *exercise["hints"])
 
 
-def _messages() -> Iterator[str]:
+def _messages(course: Course) -> Iterator[str]:
     """The first argument of each call of :func:`oplab.translation.language.gettext` in the library."""
     yield from (*map(word, MARKS), FAULT, SAME)
-    for file in sorted(paths.PACKAGE.rglob("*.py")):
-        code = file.read_text(encoding="utf-8")
+    for file in (*sorted(paths.PACKAGE.rglob("*.py")), course.root / "tools" / "site.py"):
+        code = file.read_text(encoding="utf-8") if file.is_file() else ""
         for node in ast.walk(ast.parse(code)) if "translation.language import" in code else ():
             if (
                 isinstance(node, ast.Call)
@@ -116,7 +116,7 @@ def broken(course: Course, language: str) -> Iterator[str]:
     wrong = _wrong_terms(course)
     for file in sorted(file_of("oplab", language).parent.glob("*.po")):
         for entry in read(file):
-            if not entry.id or not entry.string or entry.fuzzy:
+            if not entry.id or not entry.string or entry.fuzzy or entry.id == entry.string:
                 continue
             where = f"{file.name}: {entry.string}\n    of: {entry.id}\n   "
             before, after = prose.kept(entry.id), prose.kept(entry.string)
