@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-_MARKER = re.compile(r"(\s*(?:[-*+]|\d+\.)\s+|#+\s+)")
+_MARKER = re.compile(r"(\s*(?:[-*]|\d+\.)\s+|#+\s+)")
 _SECTION = re.compile(r"\s*(Args|Returns|Raises|Yields|Attributes):$")
 _LISTED = ("Args", "Raises", "Attributes")  # the sections in which each entry begins at the indent
 _LINE = re.compile(r"(?<=#line)=\d+")
