@@ -1,22 +1,29 @@
-// c07.knn_query: torch.ops.c07_knn_query.knn_query(
-//     nsample, xyz, offset, new_xyz=None, new_offset=None) -> (idx, dist)
-//   xyz float32 (n, 3): points. offset int64 (b): batch i ends before
+// c07.knn_query: the k nearest points, for each query, as an operator
+//
+//   torch.ops.c07_knn_query.knn_query(
+//       nsample, xyz, offset, new_xyz=None, new_offset=None) -> (idx, dist)
+//
+// - xyz float32 (n, 3): points. offset int64 (b): batch i ends before
 //   the point offset[i], and the next batch begins there.
-//   new_xyz (m, 3), new_offset (b): the queries, in the same number of
+// - new_xyz (m, 3), new_offset (b): the queries, in the same number of
 //   batches; by default, the points themselves.
-//   idx int32 (m, nsample), dist float32 (m, nsample): for each query
+// - idx int32 (m, nsample), dist float32 (m, nsample): for each query
 //   the nsample nearest points of the same batch, nearest first, by
 //   dx*dx + dy*dy + dz*dz in float32; if two are equal, the lower index
 //   comes first. dist is the square root.
-//   If a batch has fewer points, the rest is idx -1 and dist 0. idx
+// - If a batch has fewer points, the rest is idx -1 and dist 0. idx
 //   counts from the first point of xyz, in every batch.
-//   A point of xyz or new_xyz that is NaN or infinite is an error
-//   (STD_TORCH_CHECK). Name the tensor and the point in the message,
-//   for example: new_xyz must be finite, but its point 17 is not.
-//   It is called many times: with different sizes, after errors, and
-//   from several threads at once. No access is out of bounds.
-//   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable,
-//   creates a tensor of another shape and dtype.
+//
+// A point of xyz or new_xyz that is NaN or infinite is an error
+// (STD_TORCH_CHECK). Name the tensor and the point in the message, for
+// example: new_xyz must be finite, but its point 17 is not.
+//
+// It is called many times: with different sizes, after errors, and from
+// several threads at once. No access is out of bounds.
+//
+// new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable,
+// creates a tensor of another shape and dtype.
+//
 // Not allowed (contains the answer): csrc/common/knn*.h,
 // csrc/torch_ops/knn_query.cpp.
 #include <torch/csrc/stable/library.h>

@@ -1304,7 +1304,7 @@ queries, ends = xyz[:8].clone(), torch.tensor([3, 3, 6, 8])
 assert opcheck(torch.ops.oplab.knn_query, 5, xyz.t().contiguous().t(), offset, queries, ends)
 
 # %% [markdown]
-# [exercises/csrc/c07_knn_query.cpp](../exercises/csrc/c07_knn_query.cpp#line=59): find neighbours by comparing each query with
+# [exercises/csrc/c07_knn_query.cpp](../exercises/csrc/c07_knn_query.cpp#line=66): find neighbours by comparing each query with
 # every point. Make it correct first; chapter 14 makes it fast.
 
 # %%
