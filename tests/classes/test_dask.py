@@ -204,7 +204,9 @@ class TestNothingCanRun:
     def test_a_killed_scheduler(self, single, grading, tmp_path):
         single.start_worker(nanny=False)
         verdicts = []
-        with pytest.raises(OplabError, match="(?s)The scheduler of tcp://.* has ended.*the same command goes on"):
+        with pytest.raises(
+            OplabError, match="(?s)The scheduler of tcp://.* has ended.*run the same command again to resume"
+        ):
             for verdict in grading(single).submit(make_tasks(*[f"wait {tmp_path / 'killed'}"] * 5)):
                 verdicts.append(verdict)
                 kill(single.scheduler.pid)

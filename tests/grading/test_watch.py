@@ -59,7 +59,7 @@ class Watcher:
                 seen.append(self.lines.get(timeout=0.2))
             except queue.Empty:
                 continue
-            if words in seen[-1]:
+            if words in "".join(seen[-2:]):  # a terminal's line may come in two parts
                 return seen
         raise AssertionError(f"{words!r} did not come; seen: {seen[-40:]}")
 

@@ -173,7 +173,12 @@ class TestProject:
         """`oplab test`, and the line "now ..." that a test has printed."""
         command = [sys.executable, "-m", "oplab.cli", "test", project.folder, "--", "-s"]
         running = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE, start_new_session=True
+            command,
+            env={**os.environ, "PYTEST_ADDOPTS": ""},  # with -v, "now" begins no line
+            stdout=subprocess.PIPE,
+            text=True,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
         assert running.stdout is not None
         while not (line := running.stdout.readline()).startswith("now"):

@@ -165,7 +165,7 @@ def test_make_lab_ends_with_the_address_and_leaves_git_clean(folder, tmp_path):
         root = json.loads(folder.ask(base, token, "api/contents"))
         assert {entry["name"] for entry in root["content"]} == {"README.md", "csrc", "docs", "exercises", "work"}
         copying, address_line, *others, last = lines
-        assert copying == "Copying 21 lessons to work/ …"
+        assert copying == "Copying 22 lessons to work/ …"
         assert address_line == f"Open {address}" and all(line.strip().startswith("http://") for line in others)
         assert last == "The panel on the left has the exercises; Ctrl-C here ends JupyterLab."
         process.send_signal(signal.SIGINT)
