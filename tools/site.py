@@ -17,11 +17,10 @@ from pathlib import Path
 
 import extras
 
-from oplab.course import translated
+from oplab.course import language, prose, translated
+from oplab.course.language import gettext
 from oplab.course.manifest import Chapter, Course, Exercise, load
 from oplab.course.stubs import line_of
-from oplab.translation import language, prose
-from oplab.translation.language import gettext
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"

@@ -9,7 +9,7 @@ using Ort::Custom::Tensor;
 
 struct SwiGLU {
   SwiGLU(const OrtApi*, const OrtKernelInfo* info) {
-    alpha = oplab::float_attribute(info, "alpha", 1.0f);  // a default is in ONNX's schema, not in the file
+    alpha = oplab::float_attribute(info, "alpha", 1.0f);  // the default is in ONNX's schema
   }
 
   Ort::Status Compute(const Tensor<float>& a, const Tensor<float>& b, Tensor<float>& y) {

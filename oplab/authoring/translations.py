@@ -13,13 +13,13 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
 from oplab import paths
+from oplab.course import prose
+from oplab.course.language import file_of
 from oplab.course.manifest import Course
 from oplab.course.translated import chapter_texts
 from oplab.files import write_atomically
 from oplab.grading.hints import SAME
 from oplab.grading.text import FAULT, MARKS, word
-from oplab.translation import prose
-from oplab.translation.language import file_of
 
 PAGES = ("README.md", "docs/learning.md", "docs/glossary.md", "docs/site/index.md")
 _NOT = re.compile(r"^\| (?P<term>[^|*]+?) \| (?P<right>[^|]+?) \| (?P<wrong>[^|]+?) \|$", re.MULTILINE)
@@ -52,11 +52,11 @@ def _manifest(course: Course) -> Iterator[str]:
 
 
 def _messages(course: Course) -> Iterator[str]:
-    """The first argument of each call of :func:`oplab.translation.language.gettext` in the library."""
+    """The first argument of each call of :func:`oplab.course.language.gettext` in the library."""
     yield from (*map(word, MARKS), FAULT, SAME)
     for file in (*sorted(paths.PACKAGE.rglob("*.py")), course.root / "tools" / "site.py"):
         code = file.read_text(encoding="utf-8") if file.is_file() else ""
-        for node in ast.walk(ast.parse(code)) if "translation.language import" in code else ():
+        for node in ast.walk(ast.parse(code)) if "course.language import" in code else ():
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)

@@ -29,12 +29,12 @@ from oplab.cli.shared import (
     warn,
 )
 from oplab.course import stubs
+from oplab.course.language import gettext
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.overview import open_exercises, overview, skipped
 from oplab.grading.results import Results
-from oplab.translation.language import gettext
 
 
 def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:

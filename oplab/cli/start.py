@@ -12,8 +12,8 @@ import typer
 
 from oplab import paths
 from oplab.cli.shared import leave, load_course, warn
+from oplab.course.language import gettext
 from oplab.errors import OplabError
-from oplab.translation.language import gettext
 
 
 def init(
@@ -41,7 +41,7 @@ def language(
 ) -> None:
     """Show the language, or change that of lessons, stubs and hints."""
     from oplab.course import speaking
-    from oplab.translation.language import NAMES, chosen
+    from oplab.course.language import NAMES, chosen
 
     course = load_course()
     if name is None:

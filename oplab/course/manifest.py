@@ -16,8 +16,8 @@ from typing import Any
 
 from oplab import paths
 from oplab.course import renaming
+from oplab.course.language import catalogue, chosen, spoken
 from oplab.errors import OplabError
-from oplab.translation.language import catalogue, chosen, spoken
 
 KINDS = ("python", "cpp", "ort", "torch", "openvino", "host")
 PRELOADS = ("dynamo", "export", "scipy")

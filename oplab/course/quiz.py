@@ -23,8 +23,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from oplab.course.language import catalogue, gettext
 from oplab.errors import OplabError
-from oplab.translation.language import catalogue, gettext
 
 QUESTIONS = 5
 CHOICES = (3, 4)

@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from oplab.course import copies, translated
+from oplab.course import copies, language, translated
 from oplab.course.manifest import Course, load
-from oplab.translation import language
 
 
 def switch(course: Course, name: str) -> str:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from oplab import paths
-from oplab.course import quiz, stubs
+from oplab.course import prose, quiz, stubs
+from oplab.course.language import catalogue, chosen, file_of
 from oplab.course.manifest import Chapter, Course
 from oplab.errors import OplabError
 from oplab.files import file_state, write_atomically
-from oplab.translation import prose
-from oplab.translation.language import catalogue, chosen, file_of
 
 WIDTH = 72  # columns of a stub's prose
 _OTHER = re.compile("[\u2e80-\uffef]")  # no English lesson has one
@@ -149,7 +148,7 @@ def passages(text: str, file: str) -> list[str]:
 
 
 def plain(passage: str) -> str:
-    """A passage without its quotes, the marks of its comment, and its indent: what :func:`oplab.translation.prose.units` cuts."""
+    """A passage without its quotes, the marks of its comment, and its indent: what :func:`oplab.course.prose.units` cuts."""
     if passage.lstrip().startswith("//"):
         return "\n".join(re.sub(r"^[ \t]*// ?", "", line) for line in passage.rstrip("\n").split("\n"))
     first, *rest = passage[3:-3].split("\n")

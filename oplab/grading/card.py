@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
+from oplab.course.language import gettext
 from oplab.grading.places import places
 from oplab.grading.results import Outcome
 from oplab.grading.text import Line, lines
-from oplab.translation.language import gettext
 
 Href = Callable[[str, int], str | None]
 """The address of a line (counted from 1) of a file (relative to the course), or None for no link."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from oplab import paths
 from oplab.course import answers
+from oplab.course.language import gettext
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
-from oplab.translation.language import gettext
 
 SAME = "Your answer and the reference are the same."
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from oplab import files
+from oplab.course.language import gettext
 from oplab.grading import last
 from oplab.grading.results import STATES, Outcome, Results
 from oplab.grading.text import MARKS, word
-from oplab.translation.language import gettext
 
 VERSION = 1
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from oplab.course.language import gettext, told
 from oplab.grading.results import Outcome, Results
-from oplab.translation.language import gettext, told
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from oplab.course import answers, copies, quiz, speaking
+from oplab.course.language import gettext
 from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading import card, hints
@@ -17,7 +18,6 @@ from oplab.grading import progress as progressing
 from oplab.jupyter.home import Home
 from oplab.jupyter.settings import write_overrides
 from oplab.jupyter.state import outcome_state
-from oplab.translation.language import gettext
 
 Found = TypeVar("Found")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oplab import paths
+from oplab.course import language
 from oplab.errors import OplabError
 from oplab.files import file_state
-from oplab.translation import language
 
 if TYPE_CHECKING:
     from oplab.course.manifest import Course

@@ -12,12 +12,11 @@ import tempfile
 from pathlib import Path
 
 from oplab import paths
-from oplab.course import copies, speaking
+from oplab.course import copies, language, speaking
+from oplab.course.language import gettext
 from oplab.course.manifest import Chapter, Course, load
 from oplab.errors import OplabError
 from oplab.jupyter import settings
-from oplab.translation import language
-from oplab.translation.language import gettext
 
 CHAPTER = "--chapter="
 

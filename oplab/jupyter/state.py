@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from oplab.course import answers, copies, stubs
+from oplab.course.language import NAMES, chosen
 from oplab.course.manifest import Course, Exercise
 from oplab.files import file_state
 from oplab.grading import card, last, places
@@ -19,7 +20,6 @@ from oplab.grading.overview import overview
 from oplab.grading.service import Service
 from oplab.grading.text import word
 from oplab.jupyter.map import chapter_map
-from oplab.translation.language import NAMES, chosen
 from oplab.updates import delivery
 from oplab.updates import update as updates
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from oplab import paths
 from oplab.course import answers, quiz, stubs
+from oplab.course.language import gettext
 from oplab.course.manifest import Chapter, Course, Exercise, load, preloads
 from oplab.errors import OplabError
 from oplab.figures import listing, palette
@@ -27,7 +28,6 @@ from oplab.grading.shared import SharedServer
 from oplab.grading.text import lines, next_note, outcome_lines
 from oplab.lessons.saved import Answers
 from oplab.lessons.shown import Card, Live, difference_card, show
-from oplab.translation.language import gettext
 
 _VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")
 _servers: dict[tuple[object, ...], Server] = {}
