@@ -136,7 +136,8 @@ def broken(course: Course, language: str) -> Iterator[str]:
 
 def _wrong_terms(course: Course) -> list[tuple[str, str]]:
     """Words that are not written, and the term of the glossary in their place: its second table."""
-    text = (course.root / "docs" / "glossary.md").read_text(encoding="utf-8")
+    glossary = course.root / "docs" / "glossary.md"
+    text = glossary.read_text(encoding="utf-8") if glossary.is_file() else ""
     return [
         (word, match["right"])
         for match in _NOT.finditer(text.partition("## ")[2])

@@ -241,7 +241,7 @@ def bare(text: str, mark: str = "#") -> str:
     if mark == "//":
         return "\n".join("" if line.strip().startswith(mark) else line for line in lines)
     try:
-        tree = parse(text)
+        tree = parse(readable(text)[0])
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text
     for node in ast.walk(tree):

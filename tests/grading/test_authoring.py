@@ -50,7 +50,7 @@ def server():
 def test_a_finished_exercise_has_no_finding(finished):
     done = oplab(finished, "lint-course")
     assert done.returncode == 0, done.stdout
-    assert done.stdout == "1 exercises, 18 rules, 7 answers graded: all as promised.\n"
+    assert done.stdout == "1 exercises, 19 rules, 7 answers graded: all as promised.\n"
 
 
 def mutant(old: str, new: str):

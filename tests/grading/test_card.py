@@ -162,7 +162,7 @@ def test_a_card_names_its_state_in_words_for_a_screen_reader():
 def test_of_many_failures_two_are_open_and_a_case_is_named_once():
     given = outcome("", *((f"case {n}: runs", False, f"case {n}: no {n}") for n in range(4)), ("shape", True, ""))
     card = card_html(given, href=href)
-    open, folded = card.split("<details><summary>2 more checks failed</summary>")
+    open, folded = card.split("<details><summary>More checks failed: 2</summary>")
     assert "case 1: runs</strong>: no 1" in open and "case 1: no" not in card
     assert "case 2" in folded and "shape" in folded and folded.endswith("</li></ul></details></div>")
 

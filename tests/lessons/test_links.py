@@ -136,6 +136,6 @@ def test_the_chapter_of_a_term_has_it():
         cells = re.fullmatch(r"\| \*\*(.+?)\*\*(?: \((.+)\))? \| (.+) \| (.+) \| \[(\d\d|A\d)\]\(\.\./(.+)\) \|", row)
         assert cells, row
         *names, chinese, _, number, notebook = cells.groups()
-        assert re.search("[\u4e00-\u9fff]", chinese), row
+        assert chinese.strip(), row  # some stay English
         assert (number, notebook) in [(chapter.stem[:2], chapter.notebook) for chapter in CHAPTERS], row
         assert any(name and name.strip("`").casefold() in words[notebook] for name in names), row
