@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ VARIABLE = "OPLAB_LANGUAGE"
 RECORD = "work/.language"  # in the course's folder: the learner's choice
 FOLDER = paths.PACKAGE / "locale"
 _FIELD = re.compile(r"\\\{(\w+)\\\}")
+# What fields of these names match; others match any text.
+_SHAPES = {"file": r"\S+", "name": r"\S+", "line": r"\d+", "count": r"\d+", "total": r"\d+", "more": "| .+"}
+_PAUSE = re.compile(r"[.:] ")
+_LONG = 2000  # characters: no sentence of the course; matching takes its time
 
 
 def chosen(root: Path | None = None) -> str:
@@ -111,14 +115,42 @@ def spoken(value: Any, names: tuple[str, ...], known: Mapping[str, str]) -> Any:
 
 
 def told(message: str, name: str) -> str | None:
-    """The translation of a finished sentence, in which the catalogue ``name`` has ``{fields}`` for what differs; None if there is none."""
-    for pattern, translation in _patterns(name, chosen()):
-        if match := pattern.fullmatch(message):
-            return translation.format(**match.groupdict())
-    return None
+    """The translation of a finished message by the catalogue ``name``, which has ``{fields}`` for what differs; None if there is none.
+
+    It is that of the first line, or else of what follows one of its full stops and colons: a message often begins with a place and ends
+    with the likely cause. A text in ``{rest}`` has to have a translation as well; one in ``{more}`` is left out if it has none. Both are
+    the last fields of their message.
+    """
+    first = message.partition("\n")[0]
+    if len(first) > _LONG:
+        return None
+    ends: dict[str, str] = {}  # the shortest first: a longer one has its translation in its own
+    last = ""
+    for start in sorted({0, *(match.end() for match in _PAUSE.finditer(first))}, reverse=True):
+        ends[first[start:]] = last = _told(first[start:], _patterns(name, chosen()), ends) or last
+    return last or None
+
+
+def _told(text: str, patterns: Iterable[tuple[list[str], re.Pattern[str], str]], ends: Mapping[str, str]) -> str:
+    for words, pattern, translation in patterns:
+        # The words first: a text that has only some of them can take a pattern with several fields long.
+        if all(part in text for part in words) and (match := pattern.fullmatch(text)):
+            fields = match.groupdict()
+            inner = {key: ends.get(fields[key].lstrip(), "") for key in ("rest", "more") if key in fields}
+            if inner.get("rest") != "":
+                return translation.format(**fields | inner)
+    return ""
 
 
 @functools.lru_cache(maxsize=8)
-def _patterns(name: str, language: str) -> list[tuple[re.Pattern[str], str]]:
-    pairs = sorted(catalogue(name, language).items(), key=lambda pair: -len(pair[0]))
-    return [(re.compile(_FIELD.sub(r"(?P<\1>.+?)", re.escape(message)), re.DOTALL), new) for message, new in pairs]
+def _patterns(name: str, language: str) -> list[tuple[list[str], re.Pattern[str], str]]:
+    # Those that begin with a field come last: it could be what the message begins with.
+    pairs = sorted(catalogue(name, language).items(), key=lambda pair: (pair[0].startswith("{"), -len(pair[0])))
+    return [
+        (re.split(r"\{\w+\}", message), re.compile(_FIELD.sub(_any, re.escape(message))), translation)
+        for message, translation in pairs
+    ]
+
+
+def _any(field: re.Match[str]) -> str:
+    return f"(?P<{field[1]}>{_SHAPES.get(field[1], '.+?')})"
