@@ -144,10 +144,13 @@ def _told(text: str, patterns: Iterable[tuple[list[str], re.Pattern[str], str]],
 
 @functools.lru_cache(maxsize=8)
 def _patterns(name: str, language: str) -> list[tuple[list[str], re.Pattern[str], str]]:
-    # Those that begin with a field come last: it could be what the message begins with.
-    pairs = sorted(catalogue(name, language).items(), key=lambda pair: (pair[0].startswith("{"), -len(pair[0])))
+    # Those with the most words first, but those that begin with a field last: it could be what the message begins with.
+    field = re.compile(r"\{\w+\}")
+    pairs = sorted(
+        catalogue(name, language).items(), key=lambda pair: (pair[0].startswith("{"), -len(field.sub("", pair[0])))
+    )
     return [
-        (re.split(r"\{\w+\}", message), re.compile(_FIELD.sub(_any, re.escape(message))), translation)
+        (field.split(message), re.compile(_FIELD.sub(_any, re.escape(message))), translation)
         for message, translation in pairs
     ]
 
