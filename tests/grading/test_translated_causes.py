@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from oplab.translation import language
+from oplab.course import language
 
 KNOWN = "They were rounded on the way, for example to half precision."  # for the fields that are translated as well
 SAMPLES = {"count": "7", "total": "12", "line": "34", "rest": KNOWN, "more": f" {KNOWN}"}
