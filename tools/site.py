@@ -224,7 +224,8 @@ def links(course: Course, text: str, page: Path, linked: set[Path]) -> str:
             or target.is_relative_to(ROOT / "notebooks")
             and target.suffix == ".ipynb"
         ):
-            return match[0]
+            place = link.partition("#")[2]
+            return f"]({link.removesuffix(place)}{anchors(target).get(place, place)})"
         if target == ROOT / "README.md":
             return "](../index.md)"
         if target.is_file():
@@ -232,6 +233,19 @@ def links(course: Course, text: str, page: Path, linked: set[Path]) -> str:
         return match[0]
 
     return _LINK.sub(led, text)
+
+
+def anchors(page: Path) -> dict[str, str]:
+    """The anchors of a page's headings in the site's language, by those in English."""
+    english = page.read_text(encoding="utf-8") if page.suffix == ".md" else ""
+    texts = (english, prose.translated(english, language.catalogue("pages")))
+    slugs = ([slug(head) for head in re.findall(r"^#+ (.+)", text, re.MULTILINE)] for text in texts)
+    return dict(zip(*slugs, strict=True))
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def exercise_at(course: Course, file: str, line: int) -> Exercise:
