@@ -54,8 +54,7 @@ _CHINESE = re.compile("[\u4e00-\u9fff]+")
 class Chinese(SearchEnglish):
     """English words, and each two neighbours of Chinese text: neither a page nor a query has spaces between words."""
 
-    lang = "zh"
-    language_name = "Chinese"
+    lang = "zh"  # the name of the language, which names the stemmer, stays English
     js_splitter_code = """
 function splitQuery(query) {
   const parts = query.split(/([\\u4e00-\\u9fff]+)|[^\\p{Letter}\\p{Number}_]+/u).filter(part => part);

@@ -29,9 +29,11 @@ def follow_environment(course: Course) -> bool:
     Raises:
         OplabError: as :func:`switch` does.
     """
-    if (asked := os.environ.pop(language.VARIABLE, "")) and asked != language.chosen(course.root):
+    asked, before = os.environ.pop(language.VARIABLE, ""), language.chosen(course.root)
+    if asked and asked != before:
         switch(course, asked)
         return True
+    translated.use(course, before)  # stubs that came since
     return False
 
 

@@ -34,7 +34,9 @@ def write_overrides(prefix: Path, language: str = "") -> Path:
     except (OSError, ValueError):
         found = {}
     before = found if isinstance(found, dict) else {}
-    wanted = SETTINGS | ({_LOCALE: {"locale": "default" if language == "en" else language}} if language else {})
+    wanted = dict(SETTINGS)
+    if language and (language != "en" or _LOCALE in before):  # another course may have left its own
+        wanted[_LOCALE] = {"locale": "default" if language == "en" else language}
     overrides = before | {plugin: {**before.get(plugin, {}), **values} for plugin, values in wanted.items()}
     if overrides == before:  # so it is in an image, where a learner cannot write it
         return path

@@ -140,7 +140,7 @@ def run(root: Path, given: list[str]) -> int:
     try:
         if speaking.follow_environment(course):
             course = load(root)
-            settings.write_overrides(Path(sys.prefix), language.chosen(root))
+        settings.write_overrides(Path(sys.prefix), language.chosen(root))
     except (OplabError, OSError) as error:
         print(error, file=sys.stderr)
     copy_lessons(course)
