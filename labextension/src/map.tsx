@@ -24,15 +24,18 @@ function nameOf(chapter: Chapter, chapters: Chapter[], trans: Actions['trans']):
     .join(', ');
 }
 
+/** How many letters a text is as wide as: a Chinese character takes almost two. */
+const size = (text: string): number => [...text].reduce((sum, letter) => sum + (letter >= '\u2e80' ? 1.8 : 1), 0);
+
 /** A title on at most three lines of a box. */
 export function wrap(title: string, most: number): string[] {
   const lines = [''];
-  for (const word of title.split(' ')) {
+  for (const piece of title.match(/ ?(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)/g) ?? []) {
     const line = lines[lines.length - 1]!;
-    if (line && line.length + 1 + word.length > most) {
-      lines.push(word);
+    if (line && size(line + piece) > most) {
+      lines.push(piece.trimStart());
     } else {
-      lines[lines.length - 1] = line ? `${line} ${word}` : word;
+      lines[lines.length - 1] = line + piece;
     }
   }
   return lines.length > 3 ? [...lines.slice(0, 2), `${lines[2]} …`] : lines;

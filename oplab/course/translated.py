@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import base64
 import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from oplab.files import file_state, write_atomically
 
 WIDTH = 72  # columns of a stub's prose
 _OTHER = re.compile("[\u2e80-\uffef]")  # no English lesson has one
+_IMAGE = re.compile(r"(?<=data:image/svg\+xml;base64,)[A-Za-z0-9+/=]+")
+_WORDS = re.compile(r">([^<>]+)</(text|tspan)>")
 _COMMENT = re.compile(r"(?:^[ \t]*//(?!/).*\n)+", re.MULTILINE)
 _TODO = re.compile(r"TODO (?P<id>c[\dA]\d\.\w+): .+")
 
@@ -38,7 +42,10 @@ def lesson_words(course: Course, chapter: Chapter, language: str) -> Mapping[str
     if language == "en":
         return {}
     name = chapter.stem[:2]
-    files = (course.root / chapter.notebook, quiz.path(course.root, chapter.stem), file_of(name, language))
+    files = (
+        *(course.root / chapter.notebook, quiz.path(course.root, chapter.stem)),
+        *(file_of(name, language), file_of("figures", language)),
+    )
     return _lesson_words(name, language, files, tuple(file_state(file) for file in files))
 
 
@@ -51,10 +58,32 @@ def _lesson_words(name: str, language: str, files: tuple[Path, ...], states: tup
         return {}
     texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
     found = {text: prose.translated(text, known) for text in texts}
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    for html in filter(_IMAGE.search, ("".join(data.get("text/html", [])) for data in outputs)):
+        found[html] = _IMAGE.sub(lambda match: _encoded(figure(_decoded(match[0]), language)), html)
     if files[1].is_file():
         english, other = quiz.read(files[1], "en"), quiz.read(files[1], language)
         found |= {english.html: other.html, english.text: other.text}
     return found
+
+
+def figure(svg: str, language: str | None = None) -> str:
+    """A figure whose words are those of a language, where the catalogue ``figures`` has them."""
+    known = catalogue("figures", language)
+
+    def word(match: re.Match[str]) -> str:
+        text = known.get(unescape(match[1].strip()))
+        return f">{escape(text)}</{match[2]}>" if text else match[0]
+
+    return _WORDS.sub(word, svg) if known else svg
+
+
+def _decoded(data: str) -> str:
+    return base64.b64decode(data).decode()
+
+
+def _encoded(svg: str) -> str:
+    return base64.b64encode(svg.encode()).decode()
 
 
 def notebook(text: bytes, words: Mapping[str, str]) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oplab import paths
-from oplab.course import answers, quiz, stubs
+from oplab.course import answers, quiz, stubs, translated
 from oplab.course.language import gettext
 from oplab.course.manifest import Chapter, Course, Exercise, load, preloads
 from oplab.errors import OplabError
@@ -135,7 +135,8 @@ class Lesson:
 
     def figure(self, figure: Any, alt: str) -> pictures.Picture:
         """A matplotlib figure or the text of an SVG with its alt text, see :func:`oplab.figures.picture.picture`."""
-        return pictures.picture(figure, alt)
+        made = pictures.picture(figure, alt)
+        return pictures.Picture(translated.figure(made.svg), made.alt)
 
     def cpp(self, name: str) -> Path:
         """The file ``name`` of ``notebooks/cpp``.
