@@ -7,6 +7,7 @@ The settings go to the environment, never to the user's home; the signatures go 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -28,7 +29,10 @@ _LOCALE = "@jupyterlab/translation-extension:plugin"
 
 def write_overrides(prefix: Path, language: str = "") -> Path:
     """Merges SETTINGS, and a language of JupyterLab if it is given, into the environment's overrides.json; what else is there stays."""
-    path = prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    folder = Path(
+        os.environ.get("JUPYTERLAB_DIR") or prefix / "share" / "jupyter" / "lab"
+    )  # as JupyterLab looks for it
+    path = folder / "settings" / "overrides.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import build_labextension
@@ -214,6 +215,27 @@ def test_who_knows_onnx_begins_with_a_later_chapter(start_course, new_page):
     page.locator(".jp-Notebook h1", has_text="ATen symbolic functions").wait_for()
     page.locator(".oplab-Panel").get_by_role("button", name="Continue: c04.asinh").wait_for()
     assert json.loads((course.root / "build" / "progress.json").read_text())["start"] == "04_aten_symbolic"
+
+
+@pytest.mark.nightly
+def test_the_language_is_chosen_on_the_start_page(start_course, new_page, tmp_path, monkeypatch):
+    for entry in (Path(sys.prefix) / "share/jupyter/lab").iterdir():  # JupyterLab with settings of its own
+        if entry.name != "settings":
+            (tmp_path / entry.name).symlink_to(entry)
+    monkeypatch.setenv("JUPYTERLAB_DIR", str(tmp_path))
+    server = start_course()
+    page = new_page()
+    page.goto(server.url("lab?reset"))
+    page.locator(".oplab-Language select").select_option("zh_CN")  # the page loads again
+    page.get_by_role("button", name="开始：第 00 课").first.click()
+    page.get_by_role("heading", name="第一次走通全流程").wait_for()
+    page.locator(".oplab-Panel").get_by_role("button", name="继续：c00.run").click()
+    page.locator(".jp-FileEditor .cm-content").get_by_text("在 ONNX Runtime 里运行").first.wait_for()
+    shot(page, "lesson-zh")
+    page.evaluate("() => window.jupyterapp.commands.execute('oplab:open-start')")
+    page.locator(".oplab-Language select").select_option("en")
+    page.locator(".oplab-Panel").get_by_role("button", name="Continue: c00.run").wait_for()
+    assert (server.root / STUB).read_text() == (ROOT / STUB).read_text()
 
 
 def test_a_graph_in_a_cell_comes_alive(course, new_page):

@@ -51,7 +51,7 @@ def pages(built) -> dict[Path, Page]:
 
 def test_every_chapter_is_there_and_the_size_is_printed(built, pages):
     assert f"{len(pages)} pages" in built
-    assert sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file()) < 80e6
+    assert sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file()) < 100e6
     for chapter in COURSE.chapters:
         lesson = pages[SITE / "notebooks" / f"{chapter.stem}.html"]
         text = lesson.path.read_text(encoding="utf-8")
