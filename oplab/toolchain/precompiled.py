@@ -41,7 +41,7 @@ class Precompiled:
     """A header that is precompiled for one set of flags.
 
     Attributes:
-        folder: the folder for the front of the search path; it has the header's path, with ``.gch``, and nothing else.
+        folder: the folder for the front of the search path; it has the header's path, with ``.gch``.
         read: the files that the compiler read for it, which its list for a source that uses it leaves out.
     """
 
@@ -115,6 +115,8 @@ def _make(
     with caches.scratch(folder.parent) as scratch:
         made = scratch / folder.name / f"{name}.gch"
         made.parent.mkdir(parents=True)
+        # A second include of it finds the .gch, too, and GCC then reads this: the header itself, further along the path.
+        made.with_suffix("").write_text(f"#pragma GCC system_header\n#include_next <{name}>\n")
         # The header itself is included and is not the file that is compiled, so that it stays a system header, without warnings.
         source = scratch / "header.h"
         include = f'"{header}"' if header.parent in how.includes else f"<{name}>"

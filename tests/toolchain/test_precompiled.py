@@ -117,6 +117,14 @@ def test_the_library_is_the_same(tmp_path: Path):
     assert using.library.read_bytes() == without.library.read_bytes()
 
 
+def test_another_header_includes_it_again(tmp_path: Path):
+    text = SOURCE.read_text().replace(FIRST, f'{FIRST}\n#include "oplab_kernel.h"', 1)
+    assert text.startswith("//") and FIRST in text
+    for cache in ("first", "second", "third"):
+        found = built(tmp_path, text, cache)
+    assert list((tmp_path / "precompiled").rglob("*.gch")) and found.library.is_file()
+
+
 @pytest.mark.nightly
 def test_it_is_used(tmp_path: Path):
     """The compiler says so: with a file that it cannot use in the header's place, it warns."""
