@@ -303,8 +303,8 @@ torch.onnx.unregister_custom_op_symbolic("aten::sub", 9)
 #
 # The old `register_op` bound a function to a single opset. This has changed too.
 #
-# A registration at N applies to opset N **and above**. If you register at 12, opsets 9 and 11 fail. If you register at
-# 9, the opsets below 9 have an unwanted result.
+# A registration at N applies to opset N **and above**, until a newer registration takes over. If you register at 12,
+# opsets 9 and 11 fail. If you register at 9, the opsets below 9 have an unwanted result.
 
 
 # %%

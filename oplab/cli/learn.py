@@ -159,7 +159,8 @@ def check(
             from oplab.reports.graphs import with_graphs
 
             results = with_graphs(results, evidence_server.kept)
-    print(f"\n{summary(results)}. " + gettext("Inputs: {seed}", seed=f"--seed {results.seed}"), file=out, flush=True)
+    ended = gettext("{summary}. Inputs: {seed}", summary=summary(results), seed=f"--seed {results.seed}")
+    print(f"\n{ended}", file=out, flush=True)
     if submission is None and used == "exercises":
         _remember(course, results)
         if results.exit_code in (0, 1):
