@@ -43,10 +43,10 @@ def abi_symbols(
       not in `needed`.
     - `"versions"`: the symbol versions that it asks for and that are
       too new: `"GLIBC_2.34"`. The family ends at the first `_`.
-      Versions are compared number by number: 2.4 is older than 2.28. A
-      version that is not made of numbers, as `"GLIBC_PRIVATE"` or
-      `"GLIBC_ABI_DT_RELR"`, is always too new. A family that `newest`
-      does not name is not limited.
+      Versions are compared number by number: 2.4 is older than 2.28. In
+      a family that `newest` names, a version that is not made of
+      numbers, as `"GLIBC_PRIVATE"` or `"GLIBC_ABI_DT_RELR"`, is always
+      too new; other families are not limited.
     - `"paths"`: the folders of RPATH and RUNPATH, separated by `:`,
       that begin neither with `$ORIGIN` nor with `${ORIGIN}`. An empty
       one is the current folder, and counts.

@@ -8,7 +8,8 @@ the TorchScript path (``torch.onnx.export(..., dynamo=False)``).
 
 ``my_add_function`` and ``dynamic_resize_plugin`` are repairs: the class
 before each is given, and has two faults. Repair a copy of it inside
-your function, because ``oplab reset`` restores that function alone.
+your function, because ``oplab reset`` restores that function alone. The
+third, ``knn_plugin``, belongs to a deeper section, and is not a repair.
 
 In the specifications, ``export`` means that export, and ``run`` means
 ONNX Runtime with the course's kernels.

@@ -142,7 +142,7 @@ def one_opset_behind(model: onnx.ModelProto) -> onnx.ModelProto:
         ValueError: such a node has no definition. The message contains
             the operator's name.
 
-    Use ``onnx.inliner``. About 35 lines.
+    Use ``onnx.inliner``. About 60 lines.
     """
     # ANSWER c19.one_opset_behind: return a copy at opset 26 that computes the same
     made = onnx.shape_inference.infer_shapes(model)  # a copy

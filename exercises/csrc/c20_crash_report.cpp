@@ -23,7 +23,8 @@
 //   #0 libops.so+0x2f14
 // or, if the address belongs to no file, the address itself:
 //   #1 0x7ffd0c1e2a40
-// Numbers are hexadecimal, in lower case, without leading zeros.
+// The frame's number is decimal; addresses and offsets are hexadecimal,
+// in lower case. None has leading zeros.
 //
 // Returns the length of the report, as snprintf does. Writes at most
 // size bytes, the last of which is 0; nothing if size is 0. It runs in

@@ -23,8 +23,9 @@
 # ## 1. The problem: code that the TorchScript exporter cannot read
 #
 # Chapters 04 to 06 mapped operators that PyTorch knows by name. But much code has no name in PyTorch: a C library that
-# works on raw memory, a module made with pybind11, a NumPy function. Here NumPy represents all of them. `library`
-# computes `alpha * a + beta * b`. The **TorchScript path** exports it:
+# works on raw memory, a module made with pybind11, a NumPy function. Here NumPy represents all of them. (The dynamo
+# path can read NumPy, as a deeper section shows, but not a C library.) `library` computes `alpha * a + beta * b`. The
+# **TorchScript path** exports it:
 
 # %%
 import torch
@@ -605,9 +606,10 @@ with (
 # %% [markdown]
 # ### setType in `symbolic`
 #
-# Chapter 05 shows the three forms of `setType`. `x.type()` would declare the output "as large as x". The correct type has
-# the batch and the channels of `x`, and two sizes that are **not known**: None. `varyingSizes()` gives the sizes of `x`,
-# with None for a dynamic axis (`sizes()` as a whole is None as soon as one axis is dynamic).
+# Chapter 05 shows the three forms of `setType`. `x.type()` would declare the output "as large as x". The correct type
+# has the batch and the channels of `x`, and two sizes that are **not known**: None. `varyingSizes()` gives the sizes of
+# `x`, with None for a dynamic axis (`sizes()` as a whole is None as soon as one axis is dynamic). An axis that no
+# factor touches keeps its size.
 
 
 # %%
@@ -685,10 +687,11 @@ for resize in (TypedResize, FrozenResize):
 #
 # Each exercise returns a class. For a hint, call `lab.hint("my_add_function")`.
 #
-# The first two are repairs: the stub has a class with two faults, which exports without an error.
+# The two below are repairs: the stub has a class with two faults, which exports without an error. The third,
+# `knn_plugin`, is in a deeper section.
 #
 # **`my_add_function`** — a Function with its gradient, and one node for each call, where `b` may be a single row:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=77).
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=78).
 
 # %%
 lab.check("my_add_function")
@@ -696,7 +699,7 @@ lab.check("my_add_function")
 # %% [markdown]
 # **`dynamic_resize_plugin`** — a plugin node that resizes the height alone, and whose type is true at every factor. The
 # grader exports it with operators after it that you have not seen, and runs the file:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=126).
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=127).
 
 # %%
 lab.check("dynamic_resize_plugin")
@@ -1215,7 +1218,7 @@ print([shape(value) for value in model.graph.output])
 
 # %% [markdown]
 # **`knn_plugin`** — optional inputs that keep their places, and one result or two, as the call asks, each with its type:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=161).
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=162).
 
 # %%
 lab.check("knn_plugin")

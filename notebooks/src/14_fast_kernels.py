@@ -74,9 +74,9 @@ lab.figure(
 )
 
 # %% [markdown]
-# The fused kernel is correct, but much slower. (Part of this is threads: the three nodes may use two, this kernel one.)
-# A line that begins with ⏱ depends on your machine, as do the figures of this chapter.
-# Here are the two models and the kernel, a direct translation of the formula.
+# The fused kernel is correct, but slower. (Part of this is threads: the three nodes may use two, this kernel one.) A
+# line that begins with ⏱ depends on your machine, as do the figures of this chapter. Here are the two models and the
+# kernel, a direct translation of the formula.
 
 # %%
 lab.show(three, naive)
@@ -183,11 +183,10 @@ lab.figure(
 # ## 3. The limits of the machine
 #
 # How fast can `3a + 2b` be at best? It moves 12 bytes for each element, and the memory bandwidth is limited. The
-# *triad* of the STREAM
-# benchmark measures this bandwidth: `c[i] = a[i] + s * b[i]` on arrays that do not fit into any cache, best of
-# several runs. For kernels
-# that compute a lot, the other limit is arithmetic: products and sums in registers, with no memory access at all. Both limits are
-# measured here on all threads of the session, as `Parallel` runs. The steps before it use one thread, so they may stay below.
+# *triad* of the STREAM benchmark measures this bandwidth: `c[i] = a[i] + s * b[i]` on arrays larger than most caches,
+# best of several runs. For kernels that compute a lot, the other limit is arithmetic: products and sums in registers,
+# with no memory access at all. Both limits are measured here on all threads of the session; kernels on one thread may
+# stay below.
 
 # %%
 limits = compile_library(lab.cpp("14_limits.cpp"), "ort")
@@ -661,11 +660,10 @@ small = {name: np.ascontiguousarray(value) for name, value in small.items()}
 same_bits(deform_model("lesson.Parallel"), deforms, small)
 
 # %% [markdown]
-# **`deform_conv`** — this kernel with a mask, strides, pads and several images. Start with the borders: write step
-# 1, pass the checks,
-# then add the other steps. Every comparison with NaN is false, so a place that is NaN looks like one that is outside:
-# test it first, because its sample must be NaN and not 0.
-# The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=38)
+# **`deform_conv`** — this kernel with a mask, any filter size, strides, pads (the output then has another size than the
+# image) and several images. Start with the borders: write step 1, pass the checks, then add the other steps. Every
+# comparison with NaN is false, so a place that is NaN looks like one that is outside: test it first, because its sample
+# must be NaN and not 0. The stub: [exercises/csrc/c14_deform_conv.cpp](../exercises/csrc/c14_deform_conv.cpp#line=38)
 
 # %%
 lab.check("deform_conv")
@@ -733,13 +731,11 @@ lab.source("14_neighbours.cpp", "struct Hoisted")
 lab.source("14_neighbours.cpp", "struct Columns")
 
 # %% [markdown]
-# **Step 4, grid.** All these steps still compute n² distances. Put the points into voxels, about two in each, and
-# store them voxel by
-# voxel (count, add up, place). A search visits the query's own voxel, then the shell around it, then the next shell.
-# It may stop when
-# **the next shell is farther away than the k-th best**, and not as soon as it has k points: the points in the
-# query's voxel may be in its
-# far corner.
+# **Step 4, grid.** All these steps still compute n² distances. Put the points into voxels, about two in each, and store
+# them voxel by voxel (count, add up, place). A search visits the query's own voxel, then the shell around it, then the
+# next shell. It may stop when **the next shell is farther away than the k-th best**, and not as soon as it has k
+# points: the points in the query's voxel may be in its far corner. The squares are floats: compute the bound in float,
+# too, or a tiny cloud whose squares are all 0 loses its ties.
 #
 # The figure shows one search for four points, in two dimensions, after shell 1.
 
@@ -869,11 +865,11 @@ share = times_as_fast(crowded["spread"], crowded["heaped"])
 print(f"⏱ the same points in one corner take {share:.0f} times as long")
 
 # %% [markdown]
-# The course's kernel detects this. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search a budget.
-# If a voxel is too full or a search exceeds its budget, a k-d tree is used instead (`knn_tree.h`). The bounds of that grid are
-# exact, too: each layer of voxels keeps the coordinates that really occur, whereas this lesson uses `1 - 1e-5`.
-# `docs/operators.md`
-# describes what the course's kernel guarantees for points that do not fill a cube.
+# The course's kernel detects this. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search
+# a budget. (Read this file after the exercise.) If a voxel is too full or a search exceeds its budget, a k-d tree is
+# used instead (`knn_tree.h`). The bounds of that grid are exact, too: each layer of voxels keeps the coordinates that
+# really occur, whereas this lesson uses `1 - 1e-5`. `docs/operators.md` describes what the course's kernel guarantees
+# for points that do not fill a cube.
 #
 # **`knn_grid`** — this search for batches, for a box with sides of any length at any place, for lines, planes, heaps and
 # points that are all equal.

@@ -109,9 +109,12 @@ lab.diff("17_unguarded.cpp", "17_guarded.cpp")
 on_runtimes("17_guarded.cpp", 31, 21, 20)
 
 # %% [markdown]
-# Now the user reads what is wrong. But MyAdd needs no function that is new in 1.21: it *could* run in 1.20. You do
-# not need older headers for that. Ask for an older table. (This is the first of two steps: the program here looks only
-# at the table, and a real 1.20 would still refuse the op itself, as you will see below.)
+# Now the user reads what is wrong. A status that a function returns to you is yours: return it once, or release it
+# (`Ort::Status` does that).
+#
+# MyAdd needs no function that is new in 1.21: it *could* run in 1.20. You do not need older headers for that. Ask for
+# an older table. (This is the first of two steps: the program here looks only at the table, and a real 1.20 would still
+# refuse the op itself, as you will see below.)
 
 # %%
 lab.diff("17_guarded.cpp", "17_asks_for_less.cpp")
@@ -198,8 +201,9 @@ wheel.packages = ["src/my_add_ops"]
 
 # %% [markdown]
 # The build makes two libraries. Chapter 07 used setuptools; with CMake, users of your kernels can also build them
-# without Python. There is no `find_package(Torch)`: the stable ABI needs two folders of headers and one library. The
-# list of exports is the subject of section 4.
+# without Python. There is no `find_package(Torch)`: the stable ABI needs two folders of headers and one library.
+# Nothing tells CMake where the headers are, so pass `ORT_INCLUDE_DIR` and `TORCH_DIR`, as the cell that calls pip does.
+# The list of exports is the subject of section 4.
 
 # %%
 CMAKE = """\
@@ -472,8 +476,9 @@ print(
 )
 
 # %% [markdown]
-# The symbols of the wheel fit a tag, and the wheel itself does not: `libtorch_cpu.so` is not on the list of any
-# Linux. `linux` means "for this machine". You know that PyTorch brings the file, so tell auditwheel:
+# The symbols of the wheel fit a tag, and the wheel itself does not: `libtorch_cpu.so` is not on the list of any Linux.
+# `linux` means "for this machine", and PyPI rejects a wheel with this tag. You know that PyTorch brings the file, so
+# tell auditwheel:
 #
 # ```sh
 # auditwheel repair --exclude libtorch_cpu.so my_add_ops-2.0-py3-none-linux_x86_64.whl
@@ -496,16 +501,17 @@ else:
 # %% [markdown]
 # ### Names that leak
 #
-# The exports were short because of `exports.map`. What happens without it? Take a helper of a few lines that two
-# libraries use, each in its own release. The helper keeps a number in a static variable:
+# Two settings keep the exports short: hidden visibility for our own code, and `exports.map` for all the rest, such as
+# `std::` templates. What happens without them? Take a helper of a few lines that two libraries use, each in its own
+# release. The helper keeps a number in a static variable:
 
 # %%
 lab.source("17_scaling.h")
 
 # %% [markdown]
-# `17_scaling.cpp` is compiled twice, with release 1 and release 2 of the helper. Its `MyAdd` multiplies by the
-# helper's number, so release 1 has to return 1, and release 2 has to return 2. Both are registered in one process, in
-# two sessions and for two domains.
+# `17_scaling.cpp` is compiled twice, without hidden visibility, with release 1 and release 2 of the helper. Its `MyAdd`
+# multiplies by the helper's number, so release 1 has to return 1, and release 2 has to return 2. Both are registered in
+# one process, in two sessions and for two domains.
 
 # %%
 from oplab.toolchain.compiler import find_compiler
@@ -678,9 +684,11 @@ lab.check("version_guard")
 
 # %% [markdown]
 # **`abi_symbols`** in [exercises/c17_shipping.py](../exercises/c17_shipping.py#line=54): find in a library what would
-# keep it from loading elsewhere. Begin with `read()` of section 4, and print what it leaves out. An inline function is a
-# *weak* symbol: several libraries may define it. Most versions are numbers, such as `GLIBC_2.34`; `GLIBC_PRIVATE` is one that
-# only the C library itself may ask for. A folder of the rpath or runpath may begin with `$ORIGIN`, the library's own folder.
+# keep it from loading elsewhere. Begin with `read()` of section 4, and print what it leaves out. An inline function is
+# a *weak* symbol: several libraries may define it. In `st_info`, the binding of a symbol that others see is global,
+# weak or unique (`STB_LOOS` in pyelftools), and its type is function, object or thread-local (`STT_TLS`). Most versions
+# are numbers, such as `GLIBC_2.34`; `GLIBC_PRIVATE` is one that only the C library itself may ask for. A folder of the
+# rpath or runpath may begin with `$ORIGIN`, the library's own folder.
 
 # %%
 lab.check("abi_symbols")

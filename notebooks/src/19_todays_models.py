@@ -352,7 +352,7 @@ print(nodes(body), " too new:", too_new(body, 26))
 # ### Way 2: rewrite the graph
 #
 # A body is written to be right for every attribute and type, not to be fast. You know your model: `alpha` is 1, and
-# three nodes are enough.
+# three nodes do. They are old, so opset 20 is enough.
 
 # %%
 rewritten = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
@@ -627,8 +627,9 @@ print("⏱", nodes(onnx.load(lab.build / "optimised.onnx")))
 # %% [markdown]
 # ## 4. Exercises
 #
-# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=31): a kernel for
-# float32, float16 and bfloat16 that rounds once.
+# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=31): a kernel for float32,
+# float16 and bfloat16 that rounds once. For `float`, write an overload `float read(float x)` next to the one that calls
+# `ToFloat()`.
 
 # %%
 lab.check("rms_norm")
@@ -796,8 +797,9 @@ for name in ("photo", "dynamic_resize", "scales"):
 
 # %% [markdown]
 # The second half, `QDQQuantizer`, puts a pair QuantizeLinear and DequantizeLinear on each activation that the named
-# operator types read or write, and stores their weights as int8 before a DequantizeLinear. In a session, ONNX Runtime replaces a
-# node and the pairs around it with one integer kernel. What if the custom operator is among the types?
+# operator types read or write, and stores their weights as int8 before a DequantizeLinear. An integer q stands for
+# scale · (q − zero point). In a session, ONNX Runtime replaces a node and the pairs around it with one integer kernel.
+# What if the custom operator is among the types?
 
 # %%
 from onnxruntime.quantization import QuantType
@@ -961,10 +963,10 @@ one, many = (decibels(False, per_channel=choice) for choice in (False, True))
 print("one scale for each channel is better by 1 dB or more:", many > one + 1)
 
 # %% [markdown]
-# The second is `reduce_range`, which gives weights 7 bits, from -64 to 64. One bit less should cost quality, and with the
-# optimisations off it does. But x86 processors without VNNI (instructions that add products of 8-bit numbers in 32 bits)
-# multiply 8-bit numbers in pairs and add each pair in 16 bits, and 2 · 255 · 127 is larger than 32767: the sum
-# **saturates**. With 7 bits, 2 · 255 · 64 = 32640 fits.
+# The second is `reduce_range`, which gives weights about 7 bits, from -64 to 64. One bit less should cost quality, and
+# with the optimisations off it does. But x86 processors without VNNI (instructions that add products of 8-bit numbers
+# in 32 bits) multiply 8-bit numbers in pairs and add each pair in 16 bits, and 2 · 255 · 127 is larger than 32767: the
+# sum **saturates**. With 7 bits, 2 · 255 · 64 = 32640 fits.
 
 # %%
 print("8 bits are better in float arithmetic:", decibels(False, seven_bits=False) > many)

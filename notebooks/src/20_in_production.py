@@ -110,7 +110,8 @@ print(f"largest difference of two rows: {gap:.0f} pixels")
 # ## 1. Which node is slow?
 #
 # "The detector is too slow." A session with `enable_profiling` writes a file of events when `end_profiling` is called.
-# The naive way is to add up the time of each node:
+# An event has a kind, `cat`, and a `name`; `dur` is how long it took, and `ts` when it began, both in microseconds. The
+# naive way is to add up the time of each node:
 
 # %%
 shipped = lab.fresh("shipped") / "detector.so"
@@ -245,9 +246,9 @@ print(*graph(disabled=["MatMulScaleFusion"]))
 
 # %% [markdown]
 # With `log_severity_level = 1` a session logs a line for each optimiser, such as `GraphTransformer MatMulScaleFusion
-# modified: 1`. **Limits.** The names are not an API: keep a test that saves the graph and looks for the node. If one
-# optimiser is disabled, another may take the node. Save a graph that you ship at EXTENDED, because ALL chooses layouts
-# for the processor.
+# modified: 1`. Small rules share one line, `Level1_RuleBasedTransformer`: you have to try their names. **Limits.** The
+# names are not an API: keep a test that saves the graph and looks for the node. If one optimiser is disabled, another
+# may take the node. Save a graph that you ship at EXTENDED, because ALL chooses layouts for the processor.
 #
 # ## 3. Where memory goes
 #
@@ -294,8 +295,8 @@ for name, how in ways.items() if LINUX else ():
 
 # %% [markdown]
 # The entry of `RunOptions` returns what is free at the end of *one* run. The **peak** is less than the sum of all
-# values: memory of a value that is not needed any more is used for a later one. Inputs and outputs are not in the
-# arena's care if you bind them to your own memory:
+# values: memory of a value that is not needed any more is used for a later one. A NumPy input is used where it is. An
+# output comes from the arena, unless you bind it:
 
 # %%
 made = ort.InferenceSession(chain)
@@ -310,8 +311,8 @@ print("the bound array has the result:", bool(result == made.run(None, small)[0]
 # ## 4. Which boxes remain
 #
 # Back to the first report. Suppression sorts by score and keeps the best box of each group, and rounding moves both
-# decisions: equal scores change **places**, of two boxes that overlap the **other** may remain, and a score at the
-# **threshold** (here 18) is in or out. Look for partners that overlap:
+# decisions: scores that rounding makes equal change **places**, of two boxes that overlap the **other** may remain, and
+# a score at the **threshold** (here 18) is in or out. Look for partners that overlap:
 
 # %%
 import torch
@@ -326,9 +327,10 @@ print(f"corners differ by {gap[:4].max():.3f} pixels, scores by {gap[4]:.4f}")
 print("without a partner:", alone.tolist(), "scores:", ours[alone, 4].round(4).tolist())
 
 # %% [markdown]
-# The engine is right. float16 has 11 significant bits, so scores near 18 are multiples of 1/64, and the rows without a
-# partner are at the threshold. **Limits.** Two engines that agree on an image may both be wrong: measure the metric of
-# the task, too.
+# Each box of ours has a partner in theirs, except at the threshold: float16 has 11 significant bits, so scores near 18
+# are multiples of 1/64, and NonMaxSuppression keeps only scores strictly above the threshold. (Boxes that only the
+# engine has need the same comparison in the other direction.) **Limits.** Two engines that agree on an image may both
+# be wrong: measure the metric of the task, too.
 #
 # ## 5. An address from a stripped library
 #
@@ -386,7 +388,9 @@ if LINUX:
 # %% [markdown]
 # A library is loaded at another address in each process. addr2line counts from the **first** mapping of the file, not
 # from the mapping with the code. The line reads a mask that the model does not have. A return address of a caller is
-# *after* the call: subtract one. **Limits.** The debug file has to be that of the same build (compare `readelf -n`).
+# *after* the call: subtract one. `snprintf` is not on POSIX's list of async-signal-safe functions; with integers and
+# short strings, glibc's does not allocate. **Limits.** The debug file has to be that of the same build (compare
+# `readelf -n`).
 #
 # ## 6. float16 that overflows only on the device
 #
@@ -410,12 +414,13 @@ for name, body in bodies.items():
     print(f"{name:15} ONNX Runtime's CPU {cpu[0]}, every step in float16 {emulated[0]}")
 
 # %% [markdown]
-# ONNX Runtime's CPU inserts Casts and computes in float32. The reference evaluator works in the type of each node, so it
-# shows what a device *may* do. It does not show what yours does: many keep float32 sums. Only a run there can tell.
+# ONNX Runtime's CPU inserts Casts and computes in float32. The reference evaluator rounds the result of each node to
+# float16, so it shows what a device *may* do. (Inside a node NumPy may add in float32, so an overflow there can stay
+# hidden.) It does not show what yours does: many keep float32 sums. Only a run there can tell.
 #
 # ## 7. Exercises
 #
-# Each one is something that is wrong. **`slow_node`** in
+# Write what would have found the causes of this chapter's reports. **`slow_node`** in
 # [exercises/c20_in_production.py](../exercises/c20_in_production.py#line=41): a script blames the wrong node.
 
 # %%
@@ -434,7 +439,7 @@ lab.check("keep_the_node")
 lab.check("same_boxes")
 
 # %% [markdown]
-# **`crash_report`** in [exercises/csrc/c20_crash_report.cpp](../exercises/csrc/c20_crash_report.cpp#line=37): a handler
+# **`crash_report`** in [exercises/csrc/c20_crash_report.cpp](../exercises/csrc/c20_crash_report.cpp#line=38): a handler
 # writes addresses that are useless at home. `cpp/20_reporter.cpp` is such a handler.
 
 # %%

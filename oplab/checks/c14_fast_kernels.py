@@ -883,7 +883,7 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) 
         "The batches are mixed up: a point has neighbours in its own batch only.": neighbours(
             {"xyz": feeds["xyz"], "offset": feeds["offset"][-1:]}, k
         )[0],
-        "The indices count from the batch's first point; they count from the first point of xyz.": np.where(
+        "Your indices count from the batch's first point; they must count from the first point of xyz.": np.where(
             idx < 0, -1, idx - _first(feeds)[:, None]
         ).astype(np.int32),
     }

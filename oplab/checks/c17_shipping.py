@@ -763,7 +763,7 @@ def _why(library: Library, names: Names, part: str, missing: Sequence[str], extr
     """The likely cause."""
     if part == "exports":
         if missing and "weak" in library.title:
-            return "A weak symbol is defined, and two libraries with the same one share it."
+            return "A weak symbol is defined, and libraries that are loaded globally share it."
         if missing and "unique" in library.title:
             return (
                 "The type of a thread_local variable is STT_TLS, and the binding of an inline function's static variable is "

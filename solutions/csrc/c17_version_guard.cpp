@@ -1,7 +1,7 @@
 // c17.version_guard: a library that has the operators of two years, and
 // refuses a runtime that is older than its headers. Its author has run
 // one model with a step, in one session, and has seen one older runtime
-// refuse it once. Three faults are in it. Delete the line with #error
+// refuse it once. Three faults are graded. Delete the line with #error
 // to run it.
 //
 // Domain c17, where x and y are float tensors of one shape:
