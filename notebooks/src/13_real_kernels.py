@@ -311,9 +311,10 @@ for results, names in ((RESULTS, "y, outside"), ("float[m] y", "y"), ("float[m] 
 # %% [markdown]
 # ## 5. Rows on several threads
 #
-# ONNX Runtime has a thread pool, and a kernel may use it: `ParallelFor(fn, total, batches, data)` calls `fn(data, index)` for
-# each index from 0 to total - 1, on any thread, in any order, and returns when all calls are done. `batches` is the largest number
-# of groups into which the indices are divided; 0 sets no limit. Do not start your own threads: they would compete with the pool for the same cores, and ignore `intra_op_num_threads`.
+# ONNX Runtime has a thread pool, and a kernel may use it: `ParallelFor(fn, total, batches, data)` calls `fn(data,
+# index)` for each index from 0 to total - 1, on any thread, in any order, and returns when all calls are done.
+# `batches` is the largest number of groups into which the indices are divided; 0 sets no limit. Do not start your own
+# threads: they would compete with the pool for the same cores, and ignore `intra_op_num_threads`.
 #
 # The example compares each row of an image with the row above it, `y[r] = exp(-(x[r] - x[r-1])²)`; row 0 is compared with itself.
 # The second output, also named `total`, is the sum of y, a single double.
