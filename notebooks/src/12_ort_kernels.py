@@ -400,7 +400,8 @@ mistyped = model("Scale", ["x"], factor=2)
 with raises(RuntimeException, "Scale: factor must be a float."):
     load(mistyped, right)
 
-# %% [markdown] The exercises `my_add` and `errors` ask for the same. A status from `CreateKernelV2` makes the session
+# %% [markdown]
+# The exercises `my_add` and `errors` ask for the same. A status from `CreateKernelV2` makes the session
 # fail to load, with your message after "Exception during initialization". The code of the status is lost: the kernel of
 # `mistyped` returned `INVALID_ARGUMENT`, and Python saw RuntimeException. ONNX Runtime does not destroy a kernel that
 # it never received: free what the kernel held before you return the status (`std::unique_ptr` does).

@@ -311,8 +311,8 @@ for results, names in ((RESULTS, "y, outside"), ("float[m] y", "y"), ("float[m] 
 # %% [markdown]
 # ## 5. Rows on several threads
 #
-# ONNX Runtime has a thread pool, and a kernel may use it: `ParallelFor(fn, total, batches, data)` calls `fn(data,
-# index)` for each index from 0 to total - 1, on any thread, in any order, and returns when all calls are done.
+# ONNX Runtime has a thread pool, and a kernel may use it: `ParallelFor(fn, total, batches, data)` calls
+# `fn(data, index)` for each index from 0 to total - 1, on any thread, in any order, and returns when all calls are done.
 # `batches` is the largest number of groups into which the indices are divided; 0 sets no limit. Do not start your own
 # threads: they would compete with the pool for the same cores, and ignore `intra_op_num_threads`.
 #
