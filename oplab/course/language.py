@@ -81,8 +81,10 @@ def catalogue(name: str, language: str | None = None) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=128)
 def _read(file: Path, state: tuple[int, ...]) -> Mapping[str, str]:
-    from babel.messages.pofile import read_po
-
+    try:
+        from babel.messages.pofile import read_po
+    except ModuleNotFoundError:  # before the set-up has installed anything
+        return {}
     with file.open("rb") as stream:
         entries = read_po(stream)
     return {str(e.id): str(e.string) for e in entries if e.id and e.string and not e.fuzzy}

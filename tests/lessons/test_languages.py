@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,16 @@ def test_the_panel_is_translated():
     assert len(texts) > 80 and set(texts) == set(catalogue) - {""}
     for text, (other,) in list(catalogue.items())[1:]:
         assert sorted(re.findall(r"%\d", text)) == sorted(re.findall(r"%\d", other)), text
+
+
+def test_the_first_make_lab_reads_the_course_before_anything_is_installed(folder, monkeypatch):
+    monkeypatch.setenv(language.VARIABLE, "zh_CN")
+    monkeypatch.setitem(sys.modules, "babel.messages.pofile", None)
+    language._read.cache_clear()
+    try:
+        assert load(folder.root).chapters[0].title == "First round trip"
+    finally:
+        language._read.cache_clear()
 
 
 def test_a_language_that_does_not_exist(folder):
