@@ -137,7 +137,8 @@ lab.source("17_negotiates.cpp", "RegisterCustomOps")
 
 # %% [markdown]
 # `add_domain` makes the ops known. An application may make sessions on several threads, so all of this may run on several
-# threads at once: C++ makes a `static` variable of a function once, whichever thread comes first.
+# threads at once. C++ makes a `static` variable of a function once, whichever thread comes first. That is why `InitApi`,
+# which writes a global pointer, and `api_version` are in the initialiser of one.
 
 # %%
 lab.source("17_my_add.h", "add_domain")

@@ -138,10 +138,10 @@ ADD_SCALE = speed.Scale(
     0.05,
     0.7,
     [
-        (0.2, "the step 'hoisted' (something is fetched again for each element, Data() for example)"),
         (
             0.7,
-            "the step 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)",
+            "the steps 'hoisted' and 'vectorised' (something in the inner loop, Data() or `i % width` for example, is done again for each "
+            "element)",
         ),
     ],
 )
@@ -918,7 +918,10 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) 
                     "when the next shell of voxels is farther away than the k-th point, not when k points are found."
                 ] = got
             else:
-                likely["Ties go to the lower index: compare the index where the squared distances are equal."] = got
+                likely[
+                    "Ties go to the lower index: compare the index where the squared distances are equal, and search the next shell of "
+                    "voxels while it is not farther away than the k-th point."
+                ] = got
     expect_close(got, idx, name="idx", likely=likely)
     return dist
 

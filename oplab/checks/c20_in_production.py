@@ -38,7 +38,7 @@ class Profile:
     Attributes:
         runs: how many there are, with those to warm up.
         calls: for each node and run, the microseconds of its calls.
-        bodies: for a node with a body, the nodes in it.
+        bodies: for a node with a body, named after its operator, the nodes in it.
     """
 
     warmup: int
@@ -66,9 +66,11 @@ def profiles(rng: Draws) -> dict[str, Profile]:
         lazy.calls[names[1]][run] = [int(rng.integers(40_000, 90_000))]
     disturbed, names = profile(1, 7)
     disturbed.calls[names[1]][int(rng.integers(1, 8))] = [int(rng.integers(40_000, 90_000))]
-    looped, names = profile(1, 5)
-    looped.calls[names[1]] = [[int(t) for t in rng.integers(400, 450, 3)] for _ in range(6)]
-    looped.bodies["turns"] = names[1:4]
+    bodies = {}
+    for op in ("Loop", "If", "Scan"):
+        bodies[op], names = profile(1, 5)
+        bodies[op].calls[names[1]] = [[int(t) for t in rng.integers(400, 450, 3 if op != "If" else 1)] for _ in range(6)]
+        bodies[op].bodies[op] = names[:4] if op == "If" else names[1:4]
     branch, names = profile(1, 7)
     branch.calls[names[1]] = [[int(rng.integers(5000, 6000))] if run in (2, 5, 6) else [] for run in range(8)]
     named, names = profile(2, 4)
@@ -77,7 +79,7 @@ def profiles(rng: Draws) -> dict[str, Profile]:
         "a profile without warm-up": plain,
         "a node that is slow in the first two runs": lazy,
         "a run that was disturbed": disturbed,
-        "a node in a Loop": looped,
+        **{f"a node with a body, {op}": profile for op, profile in bodies.items()},
         "a node that three of seven runs call": branch,
         "a node named conv_kernel_time": named,
     }
@@ -109,12 +111,12 @@ def events(profile: Profile) -> list[dict[str, Any]]:
         for name in profile.calls:
             if name not in inner:
                 call(name)
-        for name, names in profile.bodies.items():
+        for op, names in profile.bodies.items():
             start = now
             for child in names:
                 call(child)
             event("Session", "SequentialExecutor::Execute", start, now)
-            event("Node", f"{name}_kernel_time", start, now, op_name="Loop", provider="CPUExecutionProvider")
+            event("Node", f"{op}_kernel_time", start, now, op_name=op, provider="CPUExecutionProvider")
         event("Session", "SequentialExecutor::Execute", begin, now)
         event("Session", "model_run", begin, now + 5)
         now += 50
@@ -363,7 +365,8 @@ def drawn_boxes(rng: Draws) -> dict[str, Pair]:
     second[1], second[3] = moved(first[1], 0.25), moved(first[3], 0.45)
     cases["a neighbour that is near, and one that is not"] = first, second[[3, 0, 4, 1, 2]]
     first = scene(4)
-    cases["two boxes where there was one"] = first, np.vstack([moved(first[1], 0.25), rounded(first)])
+    two = np.vstack([moved(first[1], 0.25), rounded(first)])
+    cases["two boxes where there was one"], cases["one box where there were two"] = (first, two), (two, first)
     first = scene(4)
     first[1] = moved(first[0], 0.35)
     second = first.copy()
@@ -560,8 +563,9 @@ def judge_crash_report(v: Judge) -> None:
             for what, size in SIZES.items():
                 length, size = v.value(f"{title}, {what}: length"), size or len(crash.report) + 1
                 if length != len(crash.report):
+                    why = " snprintf returns the length of the whole text, not of what fits." if size else ""
                     raise WrongAnswer(
-                        f"{title}, {what}: the report has {len(crash.report)} characters, and {length} is returned."
+                        f"{title}, {what}: the report has {len(crash.report)} characters, and {length} is returned.{why * (length < size)}"
                     )
                 if size > 0 and v.value(f"{title}, {what}") != crash.report[: size - 1]:
                     raise WrongAnswer(

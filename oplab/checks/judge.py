@@ -57,8 +57,8 @@ class Judge(Evidence):
     def award(self, part: float, reason: str) -> None:
         """Give a right answer only ``part`` of its points, from 0 to 1; it still passes, with one point at least.
 
-        For exercises whose entry in ``course.toml`` says ``speed = true``. ``reason`` is what the learner reads; with all of the
-        points nothing is said. An answer that is wrong gets nothing, whatever is awarded.
+        For exercises whose entry in ``course.toml`` says ``speed = true``. ``reason`` is what the learner reads. An answer
+        that is wrong gets nothing, whatever is awarded.
 
         Raises:
             ValueError: ``part`` is not a number from 0 to 1, or less than all is given without a reason.

@@ -117,12 +117,9 @@ def award(v: Judge, scale: Scale, found: float, pieces: int) -> None:
     """
     fast = scale.worth(found)
     part = FLOOR + (1 - FLOOR - PARALLEL) * fast + PARALLEL * (pieces > 1)
-    words = ["The result is right; the other points are for speed."]
+    words = [f"The result is right, at {found:.2g} times the speed of {scale.baseline} on one thread."]
     if fast < 1:
-        words.append(
-            f"On one thread it runs at {found:.2g} times the speed of {scale.baseline}; all points for this begin at {scale.all:g}. "
-            f"Probably missing: {scale.missing(found)}."
-        )
+        words.append(f"All points for speed begin at {scale.all:g}. Probably missing: {scale.missing(found)}.")
     if pieces <= 1:
         words.append(
             "Missing: the step 'parallel'. A large input is one piece here; hand ParallelFor several, so that threads can share them."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,7 +157,7 @@ def from_judge(exercise: Exercise, answer: Answer, sanitize: bool = False) -> Ou
 
 
 def _passed(exercise: Exercise, report: Report, sanitize: bool) -> Outcome:
-    """A right answer: all points, or the part that the judge awarded, rounded and never less than one."""
+    """A right answer: all points, or the whole points of the part that the judge awarded, and never less than one."""
     passed = without_points(exercise, "passed", "", report.checks)
     if report.share is None:
         return replace(passed, points=exercise.points)
@@ -164,9 +165,9 @@ def _passed(exercise: Exercise, report: Report, sanitize: bool) -> Outcome:
         return without_points(
             exercise, "grader_error", "The judge awards part of the points, but course.toml has no speed = true."
         )
-    points = max(1, min(exercise.points, round(report.share.part * exercise.points)))
-    reason = report.share.reason if points < exercise.points else ""
-    if reason and sanitize:
+    points = max(1, math.floor(report.share.part * exercise.points + 1e-9))
+    reason = report.share.reason
+    if points < exercise.points and sanitize:
         reason = f"With --sanitize everything is slow: grade it without, for its points. {reason}"
     return replace(passed, points=points, message=reason)
 

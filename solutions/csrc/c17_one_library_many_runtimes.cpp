@@ -152,7 +152,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
                                                      const OrtApiBase* base) noexcept {
   const OrtApi* oldest = base->GetApi(1);  // every runtime has it
   try {
-    uint32_t runtime = 0;
+    uint32_t runtime = ORT_API_VERSION;  // what cannot be read counts as new
     std::sscanf(base->GetVersionString(), "1.%u", &runtime);
     const uint32_t version = std::min<uint32_t>(runtime, ORT_API_VERSION);
     const OrtApi* api = version < kOldest ? nullptr : base->GetApi(version);

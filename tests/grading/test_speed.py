@@ -168,10 +168,11 @@ def test_a_right_answer_passes_with_its_part_and_says_why():
     assert Results((outcome,), 1).exit_code == 0
 
 
-def test_a_right_answer_never_gets_nothing_and_a_whole_one_says_nothing():
+def test_a_right_answer_never_gets_nothing_and_only_a_whole_share_gets_all_points():
     assert graded(FAST, [RIGHT], Share(0.0, "It is slow.")).points == 1
-    whole = graded(FAST, [RIGHT], Share(1.0, "ignored"))
-    assert (whole.points, whole.message) == (10, "")
+    assert graded(FAST, [RIGHT], Share(0.99, "It is slow.")).points == 9
+    whole = graded(FAST, [RIGHT], Share(1.0, "It is fast."))
+    assert (whole.points, whole.message) == (10, "It is fast.")
     assert graded(FAST, [RIGHT], None).points == 10
 
 
