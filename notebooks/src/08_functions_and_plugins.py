@@ -312,7 +312,7 @@ for label, path in (("TorchScript", export), ("dynamo", dynamo)):
 
 # %%
 def compiled(a, b):
-    return torch.ops.oplab.my_add(a, b, 3.0, 2.0)
+    return torch.ops.oplab.my_add(a, b, 3.0, 0.5)
 
 
 with raises(

@@ -214,8 +214,22 @@ print("expanded:", np.allclose(session(wide).run(None, feeds)[0], expected, atol
 
 # %% [markdown]
 # The model loads, because the query axis of the mask has no fixed size in the file; the error comes when it runs. Expand
-# the mask in the module before you export it.
-#
+# the mask in the module before you export it:
+
+
+# %%
+class Masked(torch.nn.Module):
+    def forward(self, q, k, v, m):
+        wide = m.expand(-1, 1, q.shape[2], -1)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=wide)
+
+
+given = tuple(torch.from_numpy(feeds[name]) for name in "qkvm")
+made = exported(Masked().eval(), given, 23)
+print("Attention" in nodes(made).split(), nodes(made))
+print("equal:", np.allclose(session(made).run(None, feeds)[0], expected, atol=1e-5))
+
+# %% [markdown]
 # `is_causal=True` is a mask, too: query i sees the keys 0 to i, counted from the first key, also where there are fewer
 # queries than keys. If your queries are the *last* tokens of a text, it hides too much: make the mask yourself then.
 #

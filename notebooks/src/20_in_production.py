@@ -217,20 +217,20 @@ guard (float[n, 4] x) => (float[n, 2] y)
 }"""
 
 
-def graph(level=Level.ORT_ENABLE_EXTENDED, disabled=()):
+def graph(text=GUARD, shape=(1, 4), level=Level.ORT_ENABLE_EXTENDED, disabled=()):
     """The nodes that run, and the first number of the result."""
     options = ort.SessionOptions()
     options.register_custom_ops_library(str(ort_library()))
     options.graph_optimization_level = level
     options.optimized_model_filepath = str(lab.build / "optimised.onnx")
-    model = onnx.parser.parse_model(GUARD).SerializeToString()
+    model = onnx.parser.parse_model(text).SerializeToString()
     made = ort.InferenceSession(model, options, disabled_optimizers=list(disabled))
     nodes = onnx.load(options.optimized_model_filepath).graph.node
-    result = made.run(None, {"x": np.full((1, 4), 1e38, F)})[0][0, 0]
+    result = made.run(None, {"x": np.full(shape, 1e38, F)})[0].flat[0]
     return [node.op_type for node in nodes], f"{result:.3g}"
 
 
-print(*graph(Level.ORT_DISABLE_ALL))
+print(*graph(level=Level.ORT_DISABLE_ALL))
 print(*graph())
 
 # %% [markdown]
@@ -246,9 +246,23 @@ print(*graph(disabled=["MatMulScaleFusion"]))
 
 # %% [markdown]
 # With `log_severity_level = 1` a session logs a line for each optimiser, such as `GraphTransformer MatMulScaleFusion
-# modified: 1`. Small rules share one line, `Level1_RuleBasedTransformer`: you have to try their names. **Limits.** The
-# names are not an API: keep a test that saves the graph and looks for the node. If one optimiser is disabled, another
-# may take the node. Save a graph that you ship at EXTENDED, because ALL chooses layouts for the processor.
+# modified: 1`. Small rules share one line, `Level1_RuleBasedTransformer`: you have to try their names. If one optimiser
+# is disabled, another may take the node. This factor is between a Conv and a MatMul:
+
+# %%
+BETWEEN = """<ir_version: 10, opset_import: ["": 20]>
+between (float[1, 2, 4, 4] x) => (float[1, 1, 4, 2] y)
+<float[1, 2, 1, 1] k = {1, 1}, float[4, 2] w = {1, 1, 1, 1, 1, 1, 1, 1}, float small = {0.015625}> {
+    a = Conv(x, k)
+    [guard] b = Mul(a, small)
+    y = MatMul(b, w)
+}"""
+for disabled in ([], ["ConvMulFusion"], ["ConvMulFusion", "MatMulScaleFusion"]):
+    print(*graph(BETWEEN, (1, 2, 4, 4), disabled=disabled), "without", disabled)
+
+# %% [markdown]
+# **Limits.** The names are not an API: keep a test that saves the graph and looks for the node. Save a graph that you
+# ship at EXTENDED, because ALL chooses layouts for the processor.
 #
 # ## 3. Where memory goes
 #
