@@ -516,7 +516,7 @@ def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray
         "The batches are mixed up: a point has neighbours in its own batch only.": neighbours(
             feeds, cloud.nsample, batches=False
         )[0],
-        "The indices count from the batch's first point; they count from the first point of xyz.": neighbours(
+        "Your indices count from the batch's first point; they must count from the first point of xyz.": neighbours(
             feeds, cloud.nsample, local=True
         )[0],
         "Only the 100 nearest points are found: nsample may be larger.": np.where(
