@@ -129,8 +129,8 @@ def check(
     folder = submission if submission is not None else paths.part(course.root, used)
     targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
     from oplab import reports
+    from oplab.grading.client import Server
     from oplab.grading.grader import grade
-    from oplab.grading.shared import SharedServer
     from oplab.grading.text import summary
 
     out = sys.stderr if any(str(path) == "-" for path in targets.values()) else sys.stdout
@@ -139,11 +139,12 @@ def check(
 
         print(detect(course.root, folder).sentence(), file=out)
     with _Display(len(exercises), out) as display, ExitStack() as stack:
-        evidence_server = shared = None
-        if {"json", "html"} & set(targets):
-            evidence_server = stack.enter_context(_evidence_server(course, exercises, folder, sanitize, isolate))
+        pictures = bool({"json", "html"} & set(targets))
+        server = None
+        if pictures:
+            server = _keeping_server(course, exercises, folder, sanitize, isolate)
         elif submission is None and used == "exercises" and not (sanitize or isolate):
-            shared = stack.enter_context(SharedServer(course, preloads(exercises)))
+            server = Server.shared(course, preloads(exercises))
         results = grade(
             course,
             exercises,
@@ -151,14 +152,14 @@ def check(
             jobs=jobs,
             seed=seed,
             sanitize=sanitize,
-            server=evidence_server or shared,
+            server=server and stack.enter_context(server),
             listener=display,
-            isolate=isolate and evidence_server is None,  # an evidence server is isolated itself
+            isolate=isolate and server is None,  # one that keeps evidence is isolated itself
         )
-        if evidence_server is not None:
+        if pictures:
             from oplab.reports.graphs import with_graphs
 
-            results = with_graphs(results, evidence_server.kept)
+            results = with_graphs(results, server.kept)
     ended = gettext("{summary}. Inputs: {seed}", summary=summary(results), seed=f"--seed {results.seed}")
     print(f"\n{ended}", file=out, flush=True)
     if submission is None and used == "exercises":
@@ -388,9 +389,9 @@ def _targets(**files: Path | None) -> dict[str, Path]:
     return targets
 
 
-def _evidence_server(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
+def _keeping_server(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
     """A server that keeps rejected models, so that the report can show them."""
-    from oplab.grading.evidence_server import EvidenceServer
+    from oplab.grading.client import Server
     from oplab.grading.isolation import detect
 
     env = None
@@ -398,7 +399,8 @@ def _evidence_server(course: Course, exercises: Sequence[Exercise], folder: Path
         from oplab.toolchain.build import sanitizer_env
 
         env = sanitizer_env()
-    return EvidenceServer(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
+    isolation = detect(course.root, folder) if isolate else None
+    return Server(preloads(exercises), env=env, isolation=isolation, keep=True)
 
 
 def _remember(course: Course, results: object) -> None:
