@@ -128,7 +128,6 @@ def check(
     used = track or paths.track()
     folder = submission if submission is not None else paths.part(course.root, used)
     targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
-    from oplab import reports
     from oplab.grading.client import Server
     from oplab.grading.grader import grade
     from oplab.grading.text import summary
@@ -166,10 +165,8 @@ def check(
         _remember(course, results)
         if results.exit_code in (0, 1):
             _suggest(course, results, out)
-    problems = reports.write(results.as_dict(), targets, _titles(course))
-    for problem in problems:
-        warn(f"oplab: {problem}")
-    leave(2 if problems else results.exit_code)
+    _write_reports(results.as_dict(), targets, _titles(course))
+    leave(results.exit_code)
 
 
 def watch(jobs: Jobs = 2) -> None:
@@ -242,10 +239,7 @@ def report(
         titles = _titles(load_course())
     except OplabError:  # a report needs no course: then its chapters are called by their stems
         titles = {}
-    problems = reports.write(reports.read(results), targets, titles)
-    for problem in problems:
-        warn(f"oplab: {problem}")
-    leave(2 if problems else 0)
+    _write_reports(reports.read(results), targets, titles)
 
 
 def doctor() -> None:
@@ -382,11 +376,24 @@ def _targets(**files: Path | None) -> dict[str, Path]:
     Raises:
         OplabError: one of them cannot be written.
     """
-    from oplab.reports import check_targets
-
     targets = {format: path for format, path in files.items() if path is not None}
-    check_targets(targets)
+    if targets:
+        from oplab.reports import check_targets
+
+        check_targets(targets)
     return targets
+
+
+def _write_reports(results: dict[str, Any], targets: dict[str, Path], titles: dict[str, str]) -> None:
+    """Write each report; one that cannot be written ends the command."""
+    if targets:
+        from oplab import reports
+
+        problems = reports.write(results, targets, titles)
+        for problem in problems:
+            warn(f"oplab: {problem}")
+        if problems:
+            leave(2)
 
 
 def _keeping_server(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:

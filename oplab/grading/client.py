@@ -17,16 +17,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oplab.checks.sizes import MAX_FILE, MAX_JSON
 from oplab.course.manifest import Course, preloads
 from oplab.errors import OplabError
 from oplab.grading import integrity, protocol
-from oplab.grading.isolation import Isolation
 from oplab.grading.protocol import LOST, Answer, Job
 from oplab.grading.scratch import scratch_folder
 from oplab.grading.shared import Share, is_alive
+
+if TYPE_CHECKING:
+    from oplab.grading.isolation import Isolation
 
 START_LIMIT = 120.0
 ATTEMPTS = 3  # to run a job that something kills

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oplab.course import answers, stubs
 from oplab.course.manifest import Course, Exercise, preloads
@@ -22,13 +23,15 @@ from oplab.errors import OplabError
 from oplab.files import remove_tree
 from oplab.grading import integrity, outcomes, policy, submitted
 from oplab.grading.client import GraderTampered, Server
-from oplab.grading.isolation import detect
 from oplab.grading.outcomes import todo, without_points
 from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Outcome, Results
 from oplab.grading.scratch import HalvesFolders, scratch_folder
 from oplab.grading.split_check import without_judges
-from oplab.toolchain.recipes import Sanitizer
+
+if TYPE_CHECKING:
+    from oplab.grading.isolation import Isolation
+    from oplab.toolchain.recipes import Sanitizer
 
 Listener = Callable[[Exercise, Outcome | None], None]
 
@@ -79,7 +82,7 @@ def grade(
     seed = fresh_seed() if seed is None else seed
     with ExitStack() as stack:
         if server is None:
-            found = detect(course.root, submission) if isolate else None
+            found = _isolation(course.root, submission) if isolate else None
             server = stack.enter_context(
                 Server(preloads(exercises), env=_sanitizer_env() if sanitize else None, isolation=found)
             )
@@ -480,6 +483,12 @@ def _reason(error: Exception, file: str) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"{file} cannot be read: it is not UTF-8 text."
     return f"{file} cannot be read: {getattr(error, 'strerror', None) or error}."
+
+
+def _isolation(root: Path, submission: Path) -> Isolation:
+    from oplab.grading.isolation import detect
+
+    return detect(root, submission)
 
 
 def _sanitizer_env() -> dict[str, str]:
