@@ -241,7 +241,7 @@ def _inputs(
     from oplab.onnxtools.npz import read_npz
     from oplab.parity import arguments
     from oplab.parity.arrays import describe
-    from oplab.parity.backends import ModelUnderTest
+    from oplab.parity.tested import ModelUnderTest
 
     specs = input_specs(ModelUnderTest(model).proto)
     if file is not None:
