@@ -131,7 +131,7 @@ def judge_dynamic_batch(v: Judge) -> None:
         image(shape, v.rng), image(shape[:1], v.rng)  # the example: drawn so that both halves stay in step
     seen: list[bytes] = []
     for kind, (example, shapes) in PHOTOS.items():
-        with v.check(f"{kind}: inputs and output"):
+        with v.require(f"{kind}: inputs and output"):
             title = f"the exported {kind!r}"
             error = v.error(title)
             if error:
@@ -146,13 +146,9 @@ def judge_dynamic_batch(v: Judge) -> None:
             graphs.expect_inputs(model, ["photo", "gain"])
             graphs.expect_outputs(model, ["output"])
             graphs.expect_used(model, ["photo", "gain"])
-        if not v.ok:
-            return
-        with v.check(f"{kind}: the header"):
+        with v.require(f"{kind}: the header"):
             expect_header(model, example)
             graphs.expect_valid(model)
-        if not v.ok:
-            return
         for shape in shapes:
             with v.check(f"{kind}: matches PyTorch at {list(shape)}"):
                 photo, gain = image(shape, v.rng), image(shape[:1], v.rng)
@@ -471,7 +467,7 @@ def judge_tensor_scale_ts(v: Judge) -> None:
             name = f"tensor_scale_ts of {list(shape)} with the factors {list(factors)} in PyTorch"
             expect_resized(got, images[number], factors, "bicubic", name, earlier=TS_CASES[:number])
     models = {}
-    with v.check("one Resize that reads its scales from the graph input, at every opset from 11 to 20"):
+    with v.require("one Resize that reads its scales from the graph input, at every opset from 11 to 20"):
         for opset in TS_OPSETS:
             error = v.error(f"opset {opset}")
             if error and "upsample_bicubic2d" in error.message:
@@ -480,8 +476,6 @@ def judge_tensor_scale_ts(v: Judge) -> None:
                 models[f"opset {opset}"] = model = v.model(f"opset {opset}")
                 expect_resize(model, ["x", "factors"])
                 graphs.expect_opset(model, opset)
-    if not v.ok:
-        return
     with v.check("matches PyTorch at factors and sizes that were not exported"):
         for opset in TS_OPSETS:
             model = models[f"opset {opset}"]
@@ -608,12 +602,10 @@ def _export_dynamo(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], tab
 
 def judge_tensor_scale_dynamo(v: Judge) -> None:
     images = [image(shape, v.rng) for shape, _ in DYNAMO_CASES]
-    with v.check("returns a function and a table"):
+    with v.require("returns a function and a table"):
         returned = v.value("returned")
         if returned != "a function and a dict":
             raise WrongAnswer(f"Expected (resize, table), a function and a dict, got {returned}.")
-    if not v.ok:
-        return
     with v.check("resizes in PyTorch"):
         for number, (shape, factors) in enumerate(DYNAMO_CASES):
             error = v.error(eager_title(shape, factors))
@@ -630,15 +622,13 @@ def judge_tensor_scale_dynamo(v: Judge) -> None:
         error = v.error("opcheck")
         if error:
             raise WrongAnswer(sentence(error.message, _fake_causes(error.message), _OPCHECK_CAUSES))
-    with v.check("one Resize that reads its scales from the graph input"):
+    with v.require("one Resize that reads its scales from the graph input"):
         error = v.error("the exported model")
         if error:
             raise WrongAnswer(f"The export fails: {sentence(error.message, TRANSLATION)}")
         model = v.model("the exported model")
         expect_resize(model, ["x", "factor"])
         graphs.expect_dynamic(model, "x", [0, 2, 3])
-    if not v.ok:
-        return
     with v.check("matches PyTorch at factors and sizes that were not exported, and so does what follows"):
         for number, (shape, factors) in enumerate(DYNAMO_CASES):
             feeds = {"x": images[number], "factor": np.array(factors[0], np.float32)}

@@ -157,27 +157,21 @@ def collect_translate_hypot(c: Collect) -> None:
 def judge_translate_hypot(v: Judge) -> None:
     numbers = {title: hypot_numbers(v.rng, case) for title, case in HYPOTS.items()}
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("torch.hypot exports with the table"):
+    with v.require("torch.hypot exports with the table"):
         if v.value("table") != "dict":
             raise WrongAnswer(f"Expected a dict, the table, got {v.value('table')}.")
         for title in HYPOTS:
             models[title] = expect_exported(v, title, "aten.hypot.default")
-    if not v.ok:
-        return
-    with v.check("standard operators that read both inputs"):
+    with v.require("standard operators that read both inputs"):
         for title, model in models.items():
             with about(title):
                 nodes.expect_standard(model)
                 graphs.expect_inputs(model, ["a", "b"])
                 graphs.expect_used(model, ["a", "b"])
-    if not v.ok:
-        return
-    with v.check("matches PyTorch in ONNX Runtime"):
+    with v.require("matches PyTorch in ONNX Runtime"):
         for title, model in models.items():
             for feeds in numbers[title][:-1]:
                 expect_hypot(model, title, feeds)
-    if not v.ok:
-        return
     with v.check("is right where squares overflow or underflow, and at 0"):
         for title, model in models.items():
             expect_hypot(model, title, numbers[title][-1])
@@ -400,27 +394,21 @@ def judge_translate_searchsorted(v: Judge) -> None:
     ordinary = {title: searched(v.rng, case, False) for title, case in SEARCHES.items()}
     extreme = {title: searched(v.rng, case, True) for title, case in SEARCHES.items()}
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("torch.searchsorted exports with the table"):
+    with v.require("torch.searchsorted exports with the table"):
         if v.value("table") != "dict":
             raise WrongAnswer(f"Expected a dict, the table, got {v.value('table')}.")
         for title in SEARCHES:
             models[title] = expect_exported(v, title, "aten.searchsorted.Tensor")
-    if not v.ok:
-        return
-    with v.check("standard operators that read both inputs"):
+    with v.require("standard operators that read both inputs"):
         for title, model in models.items():
             with about(title):
                 nodes.expect_standard(model)
                 graphs.expect_inputs(model, list(SEARCHES[title].names))
                 graphs.expect_used(model, ["a", "b"])
-    if not v.ok:
-        return
-    with v.check("matches PyTorch in ONNX Runtime"):
+    with v.require("matches PyTorch in ONNX Runtime"):
         for title, model in models.items():
             for feeds in ordinary[title]:
                 expect_places(model, title, feeds)
-    if not v.ok:
-        return
     with v.check("is right for close and extreme numbers, infinities and NaN"):
         for title, model in models.items():
             for feeds in extreme[title]:
@@ -643,19 +631,15 @@ def judge_data_dependent_shape(v: Judge) -> None:
     examples = {
         f"size {size}": draw_cloud(v.rng, cloud, size) for size, cloud in zip(sizes, (CLOUDS[0], LINE), strict=True)
     }
-    with v.check("returns a function and a table"):
+    with v.require("returns a function and a table"):
         expect_pair(v, "voxel_pool")
-    if not v.ok:
-        return
-    with v.check("pools in PyTorch"):
+    with v.require("pools in PyTorch"):
         for number, points in enumerate(eager):
             name = f"voxel_pool of {describe(points)} with size {sizes[0]} in PyTorch"
             got = two(v.value(f"eager {number}"), name)
             if v.value(f"eager {number}: changed"):
                 raise WrongAnswer(f"{name}: the call has changed the points. Compute with a new tensor.")
             expect_pooled(got, points, size=sizes[0], name=name)
-    if not v.ok:
-        return
     with v.check("torch.library.opcheck passes"):
         for number, cloud in enumerate(CHECKED):
             error = v.error(f"opcheck {number}")
@@ -663,7 +647,7 @@ def judge_data_dependent_shape(v: Judge) -> None:
                 shape = [cloud.n, cloud.d]
                 raise WrongAnswer(f"points of the shape {shape}: {sentence(error.message, _FAKE_CAUSES, TRANSLATION)}")
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("exports as one operator, to standard ones"):
+    with v.require("exports as one operator, to standard ones"):
         for title in examples:
             models[title] = expect_exported(v, title, "<namespace>.voxel_pool.default")
             with about(title):
@@ -674,8 +658,6 @@ def judge_data_dependent_shape(v: Judge) -> None:
                 graphs.expect_inputs(models[title], ["points"])
                 graphs.expect_used(models[title], ["points"])
                 graphs.expect_dynamic(models[title], "points", [0])
-    if not v.ok:
-        return
     with v.check("matches PyTorch at sizes that were not exported, and so does what follows"):
         for (title, model), size, others in zip(models.items(), sizes, (CLOUDS, [LINE]), strict=True):
             for points in [examples[title], *(draw_cloud(v.rng, cloud, size) for cloud in others)]:
@@ -956,7 +938,7 @@ def judge_attach_function(v: Judge) -> None:
     weight = attach_weight(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     titles = RIGHT
-    with v.check("writes one file with its nodes MyAdd, and what they mean"):
+    with v.require("writes one file with its nodes MyAdd, and what they mean"):
         for title, count in zip(titles, (2, 1), strict=True):
             explain_attach(v, title)
             if v.value(f"{title}: changed"):
@@ -972,9 +954,7 @@ def judge_attach_function(v: Judge) -> None:
             models[title] = model = v.model(title)
             with about(title):
                 expect_function(model, count)
-    if not v.ok:
-        return
-    with v.check("a valid model"):
+    with v.require("a valid model"):
         for title, model in models.items():
             with about(title):
                 try:
@@ -990,9 +970,7 @@ def judge_attach_function(v: Judge) -> None:
                     raise WrongAnswer(
                         f"Expected version 1 of the domain oplab, the model imports {graphs.opset(model, 'oplab')}."
                     )
-    if not v.ok:
-        return
-    with v.check("runs in ONNX Runtime without a library, at other sizes and in both dtypes"):
+    with v.require("runs in ONNX Runtime without a library, at other sizes and in both dtypes"):
         for rows in FUNCTION_SIZES:
             a, b = pair(v.rng, (rows, 16), "float32")
             first = np.float32(n1) * (a @ weight) - np.float32(n2) * b
@@ -1010,8 +988,6 @@ def judge_attach_function(v: Judge) -> None:
                 ).astype(np.float64)
             }
             expect_run(models[titles[1]], titles[1], a, b, n5 * b - n4 * a, causes)
-    if not v.ok:
-        return
     with v.check("refuses what it cannot verify, and writes nothing"):
         for title, hint in FAULTS.items():
             error, files = v.error(title), v.value(f"{title}: files")

@@ -184,17 +184,15 @@ def collect_reference_knn(c: Collect) -> None:
 
 def judge_reference_knn(v: Judge) -> None:
     drawn = {query.title: draw_points(v.rng, query) for query in [*QUERIES, *TWICE]}
-    with v.check("a class that the evaluator finds"):
+    with v.require("a class that the evaluator finds"):
         rethrow(v, "the class")
         expect_found(v)
-    if not v.ok:
-        return
     for name, queries in (
         ("the nearest points of each batch, in two outputs of the right dtypes", POINTS),
         ("what is missing is -1 and 0; empty batches", PADS),
         ("ties go to the lower index", TIES),
     ):
-        with v.check(name):
+        with v.require(name):
             for query in queries:
                 with about(query.title):
                     expect_neighbours(v, query, drawn[query.title])
@@ -204,8 +202,6 @@ def judge_reference_knn(v: Judge) -> None:
                 with about(query.title):
                     expect_neighbours(v, query, feeds, first=alone(query, feeds), before=before)
                 before = feeds
-        if not v.ok:
-            return
 
 
 def expect_found(v: Judge) -> None:
@@ -551,22 +547,18 @@ _SESSION_CAUSES = {
 
 
 def judge_pyop_my_add(v: Judge) -> None:
-    with v.check("onnxruntime_extensions is there"):
+    with v.require("onnxruntime_extensions is there"):
         python = str(v.value("no package for"))[:10]
         if python:
             raise WrongAnswer(NO_PACKAGE.format(python=python))
-    if not v.ok:
-        return
     coefficients = draw_coefficients(v.rng, short=True)
     before = pyop_model(coefficients)
-    with v.check("every MyAdd is a node of ai.onnx.contrib, all else is as it was"):
+    with v.require("every MyAdd is a node of ai.onnx.contrib, all else is as it was"):
         rethrow(v, "the answer")
         expect_model(v, "type")
         model = v.model("the model")
         expect_renamed(before, model)
-    if not v.ok:
-        return
-    with v.check("ONNX Runtime takes the model and the kernels"):
+    with v.require("ONNX Runtime takes the model and the kernels"):
         rethrow(v, "the session", _SESSION_CAUSES)
         rethrow(
             v,
@@ -585,22 +577,18 @@ def judge_pyop_my_add(v: Judge) -> None:
             )
         if v.value("a kernel changed an input"):
             raise WrongAnswer("A kernel has changed its input, which other nodes read, too. It returns a new array.")
-    if not v.ok:
-        return
     drawn = [(shape, draw_terms(v.rng, shape)) for shape in SIZES]
     for name, outputs in (
         ("float: the numbers of each node's own attributes", ["both"]),
         ("float: the defaults where an attribute is left out", ["none", "alpha"]),
         ("double, to the last digits", ["double_none", "double_beta", "double_both"]),
     ):
-        with v.check(name):
+        with v.require(name):
             for shape, feeds in drawn:
                 rethrow(v, str(list(shape)))
                 got = dict(zip(coefficients, v.value(str(list(shape))), strict=True))
                 for output in outputs:
                     expect_sum(got[output], coefficients, output, feeds)
-        if not v.ok:
-            return
 
 
 def expect_model(v: Judge, name: str) -> None:
@@ -777,33 +765,25 @@ def collect_function_my_add(c: Collect) -> None:
 def judge_function_my_add(v: Judge) -> None:
     coefficients = draw_coefficients(v.rng)
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("one function oplab::MyAdd, and the graph as it was"):
+    with v.require("one function oplab::MyAdd, and the graph as it was"):
         for host in HOSTS:
             with about(host.title):
                 rethrow(v, host.title)
                 expect_model(v, f"type, {host.title}")
                 models[host.title] = model = v.model(host.title)
                 expect_function(host_model(host, coefficients), model)
-    if not v.ok:
-        return
-    with v.check("every domain is imported, by the model and by the function"):
+    with v.require("every domain is imported, by the model and by the function"):
         for host in HOSTS:
             with about(host.title):
                 expect_imports(host_model(host, coefficients), models[host.title])
-    if not v.ok:
-        return
-    with v.check("both attributes have their defaults, and the function reads them"):
+    with v.require("both attributes have their defaults, and the function reads them"):
         for host in HOSTS:
             with about(host.title):
                 expect_attributes(my_add_function(models[host.title]))
-    if not v.ok:
-        return
-    with v.check("ONNX's checker and ONNX Runtime take it, without any library"):
+    with v.require("ONNX's checker and ONNX Runtime take it, without any library"):
         for host in HOSTS:
             with about(host.title):
                 expect_dtype_free(models[host.title])
-    if not v.ok:
-        return
     with v.check("computes alpha a + beta b, in float and in double"):
         for host in HOSTS:
             for shape in SHAPES:

@@ -503,7 +503,7 @@ def collect_find_the_bug(c: Collect) -> None:
 
 def judge_find_the_bug(v: Judge) -> None:
     bugs = list(_bugs(v.rng))
-    with v.check("names a node of the model"):
+    with v.require("names a node of the model"):
         for bug in bugs:
             answer, nodes = v.value(bug.title), bug.model.graph.node
             if type(answer) is not str or answer not in _names(nodes):
@@ -516,8 +516,6 @@ def judge_find_the_bug(v: Judge) -> None:
                 raise WrongAnswer(
                     f"{bug.title}: expected the name of a node, for example {nodes[0].name!r}, got {shown}{cause}"
                 )
-    if not v.ok:
-        return
     with v.check("names the first wrong node"):
         for bug in bugs:
             _expect_node(bug, v.value(bug.title), bugs)
