@@ -257,7 +257,7 @@ def judge_ps_roi_align(v: Judge) -> None:
     drawn = {case: draw_align(v.rng, case) for case in [*ALIGN, *BELOW]}
     shared_scale, _, shared = draw_align(v.rng, HEADS[0])
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("ONNX's own nodes from opset 16 on"):
+    with v.require("ONNX's own nodes from opset 16 on"):
         for case in ALIGN:
             with about(case.title):
                 models[case.title] = model = exported(v, case.title, PS_ALIGN, case.opset, 2)
@@ -269,9 +269,7 @@ def judge_ps_roi_align(v: Judge) -> None:
         expect_only(v, PS_ALIGN)
         with about(TWO_HEADS):
             models[TWO_HEADS] = exported(v, TWO_HEADS, PS_ALIGN, 16, 2, ("out", "out2"))
-    if not v.ok:
-        return
-    with v.check("computes torchvision's ps_roi_align, at sizes that were not exported"):
+    with v.require("computes torchvision's ps_roi_align, at sizes that were not exported"):
         for case in ALIGN:
             scale, _, fresh = drawn[case]
             with about(case.title):
@@ -291,8 +289,6 @@ def judge_ps_roi_align(v: Judge) -> None:
                 (got,) = graphs.run(models[case.title], {**fresh, "rois": fresh["rois"][:0]}, causes=_EMPTY_CAUSES)
                 right = np.zeros((0, case.channels, case.height, case.width), case.dtype)
                 expect_close(got, right, name="the result without boxes")
-    if not v.ok:
-        return
     with v.check("one oplab::PSRoIAlign below opset 16, with all four numbers"):
         for case in BELOW:
             with about(case.title):
@@ -608,7 +604,7 @@ def judge_spmm(v: Judge) -> None:
         sparse(v.rng, case, 5, 6, 3)
     feeds, values = two_layers(v.rng)
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("one oplab::SpMM, each input in its own place"):
+    with v.require("one oplab::SpMM, each input in its own place"):
         for case in SPMM:
             with about(case.title):
                 models[case.title] = model = exported(v, case.title, SPMM_OP, case.opset)
@@ -630,8 +626,6 @@ def judge_spmm(v: Judge) -> None:
                 )
             expect_declared(model, 0, "float32", [6, "n"])
             expect_declared(model, 1, "float32", [6, "n"])
-    if not v.ok:
-        return
     with v.check("computes the product, at sizes that were not exported"):
         for case in SPMM:
             for rows, columns, width in ((9, 4, 5), (1, 3, 1)):
@@ -750,7 +744,7 @@ def judge_ps_roi_pool(v: Judge) -> None:
     for scale, height, width, channels in numbers:
         pool_inputs(v.rng, scale, channels * height * width, 3)
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("one oplab::PSRoIPool with two inputs"):
+    with v.require("one oplab::PSRoIPool with two inputs"):
         for scale, height, width, _ in numbers:
             title = pool_title(scale, height, width)
             with about(title):
@@ -776,14 +770,12 @@ def judge_ps_roi_pool(v: Judge) -> None:
                     )
                 nodes.expect_alone(model, "oplab::PSRoIPool")
         expect_only(v, PS_POOL)
-    if not v.ok:
-        return
     with v.check("spatial_scale is a float, pooled_shape are ints, with the module's values"):
         for scale, height, width, _ in numbers:
             title = pool_title(scale, height, width)
             with about(title):
                 expect_pool_attributes(nodes.only_node(models[title], "oplab::PSRoIPool"), scale, [height, width])
-    with v.check("for opset 13 and version 2 of the domain oplab, and any number of boxes"):
+    with v.require("for opset 13 and version 2 of the domain oplab, and any number of boxes"):
         for scale, height, width, channels in numbers:
             title = pool_title(scale, height, width)
             model = models[title]
@@ -799,8 +791,6 @@ def judge_ps_roi_pool(v: Judge) -> None:
                 expect_sizes(model, channels * height * width)
                 expect_declared(model, 0, "float32", ["k", channels, height, width])
                 graphs.expect_valid(model)
-    if not v.ok:
-        return
     with v.check("computes the averages with a kernel in NumPy, for other boxes"):
         for scale, height, width, channels in numbers:
             title = pool_title(scale, height, width)

@@ -37,6 +37,13 @@ class EvidenceTampered(Exception):
     """The evidence is no longer what the collecting process wrote: something else was at work in its folder."""
 
 
+def shown(value: object) -> str:
+    """What a value is, in a few words: ``nothing (None)``, ``an array float32[2, 3]``, ``a list``."""
+    if isinstance(value, np.ndarray):
+        return f"an array {describe(value)}"
+    return "nothing (None)" if value is None else f"{_ARTICLES.get(type(value), 'a')} {type(value).__name__}"
+
+
 def digest(data: bytes) -> str:
     """A hash of evidence, 32 hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
@@ -229,8 +236,7 @@ class Evidence:
         """
         value = self.value(name)
         if type(value) is not np.ndarray:
-            shown = "nothing (None)" if value is None else f"a {type(value).__name__}"
-            raise WrongAnswer(f"{name}: expected a tensor, got {shown}.")
+            raise WrongAnswer(f"{name}: expected a tensor, got {shown(value)}.")
         return value
 
     def value(self, name: str) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oplab.checks.errors import find_todo, first_line, innermost
 from oplab.parity.arrays import WrongAnswer
@@ -15,6 +16,9 @@ from oplab.parity.arrays import WrongAnswer
 if TYPE_CHECKING:
     import numpy as np
     import torch
+
+    from oplab.checks.evidence import Collect
+    from oplab.checks.judge import Judge
 
 
 def export(
@@ -56,6 +60,49 @@ def export(
     path.write_bytes(buffer.getvalue())
 
 
+def export_dynamo(
+    module: torch.nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    path: Path,
+    names: Sequence[str],
+    axes: Any,
+    *,
+    outputs: Sequence[str] | None = None,
+    table: Any = None,
+) -> list[str]:
+    """Export over the dynamo path to ``path``, in one file, and return the operators of its FX graph.
+
+    Args:
+        names, outputs: of the graph.
+        axes: ``dynamic_shapes``.
+        table: ``custom_translation_table``.
+
+    Raises:
+        ExportError: see :func:`reasons`.
+    """
+    import torch
+
+    found = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # an export that fails logs a page about it
+    try:
+        with warnings.catch_warnings(), reasons(of_any=True):
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                module,
+                inputs,
+                dynamo=True,
+                input_names=list(names),
+                output_names=outputs,
+                dynamic_shapes=axes,
+                custom_translation_table=table,
+                verbose=False,
+            )
+    finally:
+        logging.disable(found)
+    path.write_bytes(program.model_proto.SerializeToString())
+    return [str(node.target) for node in program.exported_program.graph.nodes if node.op == "call_function"][:60]
+
+
 class ExportError(Exception):
     """An export failed. The message is the reason that the exporter has wrapped in its own, longer ones."""
 
@@ -80,6 +127,77 @@ def reasons(*, of_any: bool = False) -> Iterator[None]:
         if find_todo(error) or not (wrapped or isinstance(error, torch.onnx.OnnxExporterError)):
             raise
         raise ExportError(first_line(innermost(error))) from error
+
+
+def with_reasons(function: Callable[..., object], *args: object) -> None:
+    """Call a function that exports; see :func:`reasons`."""
+    with reasons():
+        function(*args)
+
+
+def record_export(c: Collect, name: str, function: Callable[..., object], *args: object) -> None:
+    """Call an answer that exports to the path after ``args``, and record its file, complete in itself: an exporter may write the
+    weights next to it.
+    """
+    folder = c.scratch / f"export{len(list(c.scratch.iterdir()))}"
+    folder.mkdir()
+    path = folder / "model.onnx"
+    c.attempt(name, with_reasons, function, *args, path)
+    if path.is_file():
+        c.attempt(name, _in_one_file, path)
+    c.file(name, path)
+
+
+def _in_one_file(path: Path) -> None:
+    import onnx
+
+    from oplab.checks.graphs import tensors
+
+    for tensor in tensors(onnx.load(path, load_external_data=False)):
+        place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
+        if place is not None and not (path.parent / place).is_file():
+            raise WrongAnswer(
+                f"{path.name} looks for the weights of {tensor.name!r} in the file {place} next to it, and that file is missing."
+            )
+    path.write_bytes(onnx.load(path).SerializeToString())
+
+
+def check_operators(function: Callable[..., object], *args: object, fake: bool = True) -> None:
+    """Run torch.library.opcheck on each operator that ``function`` calls and PyTorch does not have; ``fake`` tests its fake, too."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.namespace not in ("aten", "prim", "prims"):
+                seen.append((func, args, kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    with Calls():
+        function(*args)
+    for operator, given, named in seen:
+        torch.library.opcheck(operator, given, named, test_utils=("test_schema", "test_faketensor")[: 1 + fake])
+
+
+def record_pair(c: Collect, result: object) -> bool:
+    """Record whether an answer is ``(function, table)``, for :func:`expect_pair`; whether it is that."""
+    fits = type(result) is tuple and len(result) == 2 and callable(result[0]) and isinstance(result[1], dict)
+    kinds = [type(part).__name__ for part in (result[:5] if type(result) is tuple else (result,))]
+    shown = f"({', '.join(kinds)})" if type(result) is tuple else kinds[0]
+    c.value("returned", "a function and a dict" if fits else shown)
+    return fits
+
+
+def expect_pair(v: Judge, name: str) -> None:
+    """Demand what :func:`record_pair` has recorded; ``name`` is that of the function.
+
+    Raises:
+        WrongAnswer: it was something else.
+    """
+    if v.value("returned") != "a function and a dict":
+        raise WrongAnswer(f"Expected ({name}, table), a function and a dict, got {v.value('returned')}.")
 
 
 def registrations(most: int = 40) -> list[str]:

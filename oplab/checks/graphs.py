@@ -114,12 +114,8 @@ def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
         raise WrongAnswer(f"Expected the graph inputs {list(names)}, got {found}.")
 
 
-def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Demand that an output depends on each of these graph inputs: an unused one was baked in, although it is still declared.
-
-    Raises:
-        WrongAnswer: no output depends on one of them.
-    """
+def needed(model: onnx.ModelProto) -> set[str]:
+    """Every value of the main graph that an output depends on."""
     makers = {output: node for node in model.graph.node for output in node.output}
     waiting, reached = [value.name for value in model.graph.output], set()
     while waiting:
@@ -127,8 +123,17 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
         if name and name not in reached:
             reached.add(name)
             waiting.extend(reads(makers[name]) if name in makers else ())
+    return reached
+
+
+def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Demand that an output depends on each of these graph inputs: an unused one was baked in, although it is still declared.
+
+    Raises:
+        WrongAnswer: no output depends on one of them.
+    """
     for name in names:
-        if name not in reached:
+        if name not in needed(model):
             raise WrongAnswer(
                 f"No output depends on the graph input {name!r}: what was computed from it at export is in the graph as a constant, "
                 f"or it was left out. The graph has {_list(ops(model))}."

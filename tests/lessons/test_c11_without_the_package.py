@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from oplab.checks import c11_kernels_without_a_compiler as checks
 from oplab.checks.draws import rng_for
 from oplab.checks.evidence import Collect
-from oplab.checks.judge import Judge
+from oplab.checks.judge import Enough, Judge
 from oplab.course.stubs import Todo
 from tests.support import ROOT
 
@@ -38,7 +39,8 @@ def graded(module, path, folder: Path) -> Judge:
     checks.collect_pyop_my_add(collect)
     collect.finish()
     verdict = Judge(folder, rng_for(1, ID))
-    checks.judge_pyop_my_add(verdict)
+    with contextlib.suppress(Enough):
+        checks.judge_pyop_my_add(verdict)
     return verdict
 
 
