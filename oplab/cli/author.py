@@ -47,7 +47,10 @@ def lint_course(
         int, typer.Option(metavar="N", min=1, help="grade each answer N times, on fresh inputs each time")
     ] = 1,
     answers: Annotated[
-        str, typer.Option(metavar="KIND", help="right, wrong or all; with --repeat the default is right, else all")
+        str,
+        typer.Option(
+            metavar="KIND", help="right, wrong, all or one's name; with --repeat the default is right, else all"
+        ),
     ] = "",
     seed: Seed = None,
     language: Annotated[
@@ -60,14 +63,21 @@ def lint_course(
     if language:
         _translations(language)
 
-    kinds = _kinds(answers or ("right" if repeat > 1 else "all"), repeat, seed)
+    if seed is not None and repeat > 1:
+        raise OplabError("--seed and --repeat exclude each other.", "One seed gives the same inputs each time.")
     course = load_course()
     chosen = {exercise.id for exercise in course.select(split(ids))}
-    findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
+    wanted = lint.KINDS.get(answers or ("right" if repeat > 1 else "all"), (answers,))
+    trials = (
+        [] if fast else [each for each in lint.trials(lint.only(course, chosen)) if {each.kind, each.name} & {*wanted}]
+    )
+    if answers in wanted and not trials and not fast:
+        raise OplabError(
+            f"There is no answer {answers}.", f"--answers can be {', '.join(lint.KINDS)} or a table of tests/mutants."
+        )
+    findings = lint.lint(course, chosen if ids else None)
     for finding in findings:
         print(finding)
-    known = [] if fast else lint.trials(course)
-    trials = [trial for trial in known if trial.exercise.id in chosen and trial.kind in kinds]
     if trials:
         findings += _graded(course, trials, jobs, repeat, seed)
     times = f" {repeat} times" if repeat > 1 else ""
@@ -96,16 +106,6 @@ def _translations(language: str) -> NoReturn:
         print(line)
     print(f"{len(stale)} texts without a valid translation, {len(broken)} broken ones.")
     leave(1 if broken else 0)
-
-
-def _kinds(answers: str, repeat: int, seed: int | None) -> Any:
-    from oplab.authoring.lint import KINDS
-
-    if answers not in KINDS:
-        raise OplabError(f"There are no {answers} answers.", f"--answers can be {', '.join(KINDS)}.")
-    if seed is not None and repeat > 1:
-        raise OplabError("--seed and --repeat exclude each other.", "One seed gives the same inputs each time.")
-    return KINDS[answers]
 
 
 def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed: int | None) -> list[Any]:

@@ -356,6 +356,22 @@ def test_lint_exits_1_and_names_what_is_wrong(root):
     assert oplab(root, "lint-course", "c05.nope").returncode == 2
 
 
+def test_one_answer_alone_is_graded(finished):
+    done = oplab(finished, "lint-course", "c05.double", "--answers", "thrice")
+    assert done.stdout.endswith("1 answers graded: all as promised.\n")
+    done = oplab(finished, "lint-course", "c05.double", "--answers", "twice")
+    assert done.returncode == 2 and "There is no answer twice." in done.stderr
+
+
+def test_of_one_exercise_no_other_is_read(monkeypatch):
+    """All others take ten seconds, each time that an author looks."""
+    read, seen = mutants.read, set()
+    monkeypatch.setattr(
+        mutants, "read", lambda course, exercise, *rest: seen.add(exercise.id) or read(course, exercise, *rest)
+    )
+    assert lint.lint(load(ROOT), ["c05.clip"]) == [] and seen == {"c05.clip"}
+
+
 @pytest.mark.nightly
 def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root):
     alternative("x + x", "x + x if x.flatten()[0] > 0 else x")(root)
@@ -365,7 +381,7 @@ def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root)
     assert 0 < count < 20 and "c05.double: solution" not in done.stdout
     assert f"2 answers graded 20 times: {count} findings." in done.stdout
     assert "40 of 40 runs" in done.stderr
-    command = re.search(r"oplab (lint-course c05\.double --answers right --seed \d+)", done.stdout)[1]
+    command = re.search(r"oplab (lint-course c05\.double --answers sum --seed \d+)", done.stdout)[1]
     again = oplab(root, *command.split())
     assert again.returncode == 1 and "alternative sum: expected passed, got failed" in again.stdout
 
