@@ -21,10 +21,13 @@ def new_exercise(
         str,
         typer.Option(
             metavar="KIND",
-            help="python, cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI operator), openvino (an extension) "
-            "or host (a program)",
+            help="python, symbolic (maps --operator to ONNX), cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI "
+            "operator), openvino (an extension) or host (a program)",
         ),
     ] = "python",
+    operator: Annotated[
+        str, typer.Option(metavar="NAME", help="what --kind symbolic maps, for example aten::gelu")
+    ] = "",
     points: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="what a pass is worth")] = 2,
     difficulty: Annotated[int, typer.Option(metavar="N", min=1, max=5, help="1 is easy")] = 2,
     minutes: Annotated[int, typer.Option(metavar="N", min=1, max=600, help="how long it takes a learner")] = 10,
@@ -33,7 +36,7 @@ def new_exercise(
     from oplab.authoring.new import Plan, create
 
     course = load_course()
-    plan = Plan(id, goal, title, kind, points, difficulty, minutes)
+    plan = Plan(id, goal, title, kind, points, difficulty, minutes, operator)
     for path in create(course, plan):
         print(path.relative_to(course.root))
     print(f"\nThe parts that you write are marked WRITE:. `oplab lint-course {id}` lists what is still missing.")
