@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
@@ -87,6 +88,40 @@ def lint_course(
     looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded{times}"
     print(f"{looked}: {f'{len(findings)} findings' if findings else 'all as promised'}.")
     leave(1 if findings else 0)
+
+
+def author(
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="c05.clip, or c05 for a chapter")],
+    notebook: Annotated[bool, typer.Option("--notebook", help="execute the chapter's notebook at the end")] = False,
+    jobs: Jobs = CORES,
+) -> None:
+    """Make the stubs of exercises, check their rules, grade their known answers, and say what is next."""
+    from oplab.authoring import lint
+    from oplab.authoring.making import make_stubs
+
+    course = load_course()
+    chosen = {exercise.id for exercise in course.select(split(ids))}
+    part = lint.only(course, chosen)
+    differ, said = make_stubs(course)
+    print(
+        f"1. Stubs: {', '.join(differ) + ' written' if differ else 'all agree with their solutions'}.",
+        *said,
+        sep="\n   ",
+    )
+    findings = lint.lint(course, chosen)
+    print(f"2. Rules: {len(findings)} findings.", *findings, sep="\n   ")
+    trials = lint.trials(part)
+    wrong = _graded(course, trials, jobs, 1, None) if trials else []
+    print(f"3. Answers: {len(trials)} graded, {len(wrong)} findings.")
+    again = f"oplab author {' '.join(ids)}"
+    if findings or wrong:
+        print(f"Next: change what is named above, then run `{again}` again.")
+        leave(1)
+    if not notebook:
+        print(f"All as promised. Next: commit it. If the lesson's code has changed, too: `{again} --notebook`.")
+        return
+    numbers = sorted({exercise.chapter[:2] for exercise in part.exercises})
+    leave(subprocess.call([sys.executable, course.root / "tools" / "notebooks.py", *numbers]))
 
 
 def translate(

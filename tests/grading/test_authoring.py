@@ -363,6 +363,17 @@ def test_one_answer_alone_is_graded(finished):
     assert done.returncode == 2 and "There is no answer twice." in done.stderr
 
 
+def test_author_makes_the_stub_grades_and_says_what_is_next(root):
+    remove(f"exercises/{S}.py")(root)
+    done = oplab(root, "author", "c05.double")
+    assert done.returncode == 0, done.stdout
+    assert f"1. Stubs: {S}.py written." in done.stdout and "3. Answers: 7 graded, 0 findings." in done.stdout
+    mutant("None", "2.0 * x")(root)
+    done = oplab(root, "author", "c05.double")
+    assert done.returncode == 1 and "c05.double: mutant none: expected failed, got passed" in done.stdout
+    assert done.stdout.endswith("Next: change what is named above, then run `oplab author c05.double` again.\n")
+
+
 def test_of_one_exercise_no_other_is_read(monkeypatch):
     """All others take ten seconds, each time that an author looks."""
     read, seen = mutants.read, set()
