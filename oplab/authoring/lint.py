@@ -13,9 +13,9 @@ import ast
 import functools
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oplab.authoring import lesson_rules, mutants, translations, words
@@ -78,8 +78,7 @@ class Trial:
         """What repeats one run of it."""
         if self.kind == "solution":
             return f"oplab check {self.exercise.id} --track solutions --seed {seed}"
-        answers = next(name for name, kinds in KINDS.items() if self.kind in kinds)
-        return f"oplab lint-course {self.exercise.id} --answers {answers} --seed {seed}"
+        return f"oplab lint-course {self.exercise.id} --answers {self.name or 'all'} --seed {seed}"
 
     def problem(self, outcome: Outcome) -> str:
         """What is wrong with the outcome, as a sentence, or an empty string."""
@@ -182,9 +181,28 @@ def run(
     return [finding for trial in chosen for finding in found[trial.id]]  # in the course's order, not as they ended
 
 
-def lint(course: Course) -> list[Finding]:
-    """What the rules find."""
-    return [finding for rule in RULES for finding in rule(course)]
+def lint(course: Course, ids: Iterable[str] | None = None) -> list[Finding]:
+    """What the rules find.
+
+    Args:
+        ids: exercises, to find only what is about them, and not about other exercises, the library or the pages in ``docs/``.
+    """
+    if ids is None:
+        return [finding for rule in RULES for finding in rule(course)]
+    chosen = set(ids)
+    part = only(course, chosen)
+    found = [f for rule in RULES if rule not in OF_THE_COURSE for f in rule(part if rule in OF_AN_EXERCISE else course)]
+    numbers = {exercise.chapter[:2] for exercise in part.exercises}
+    found += [Finding(*problem) for problem in words.problems(course.root, numbers)]
+    return [finding for finding in found if concerns(course, finding, chosen)]
+
+
+def only(course: Course, ids: Collection[str]) -> Course:
+    """The course as if it had only these exercises, in all of its chapters."""
+    exercises = [tuple(each for each in chapter.exercises if each.id in ids) for chapter in course.chapters]
+    return replace(
+        course, chapters=tuple(map(lambda chapter, kept: replace(chapter, exercises=kept), course.chapters, exercises))
+    )
 
 
 def concerns(course: Course, finding: Finding, chosen: set[str]) -> bool:
@@ -378,6 +396,15 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     words_are_plain,
     translations_are_whole,
 )
+# The expensive rules: those that look at each exercise alone, and those that read the whole library.
+OF_AN_EXERCISE = (
+    checks_have_both_halves,
+    answers_are_well_formed,
+    mutants_are_enough,
+    answers_differ,
+    answers_define_the_function,
+)
+OF_THE_COURSE = (words_are_plain, translations_are_whole)
 
 
 # Files ------------------------------------------------------------------------------------------------------------------------

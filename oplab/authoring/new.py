@@ -22,6 +22,21 @@ from oplab.errors import OplabError
 from oplab.files import write_atomically
 
 _AFTER_CORE = re.compile(r"^# %% \[markdown\][^\n]*\n# ## (?:Deeper: |Five questions)", re.MULTILINE)
+_LETTERS = {"str": "s", "float": "f", "int": "i", "bool": "b", "List[int]": "is", "List[float]": "fs"}  # of parse_args
+_NUMBERS = {
+    "s": '""',
+    "f": "1.0",
+    "i": "1",
+    "b": "False",
+    "is": "[1]",
+    "fs": "[1.0]",
+}  # for arguments without a default
+_HIDDEN = """
+[hidden_by_pytorch]
+says = "the export uses PyTorch's own mapping of {operator}, which is there from opset {opset} on"
+find = "({versions})"
+with = "(9,)"
+"""
 _ID = re.compile(rf"c({NUMBER})\.([a-z][a-z0-9_]*)")
 
 
@@ -33,7 +48,8 @@ class Plan:
         id: ``c05.clip``.
         goal: one line, for the manifest and the TODO.
         title: the chapter's title; needed for a new chapter, must be left out for one that exists.
-        kind: one of :data:`oplab.course.manifest.KINDS`.
+        kind: one of :data:`oplab.course.manifest.KINDS`, or ``symbolic``: Python that maps an operator to ONNX.
+        operator: of a symbolic function, ``aten::gelu``.
     """
 
     id: str
@@ -43,6 +59,12 @@ class Plan:
     points: int = 2
     difficulty: int = 2
     minutes: int = 10
+    operator: str = ""
+
+    @property
+    def python(self) -> bool:
+        """Whether it is a function in the chapter's Python file."""
+        return self.kind in ("python", "symbolic")
 
 
 def create(course: Course, plan: Plan) -> list[Path]:
@@ -60,8 +82,10 @@ def create(course: Course, plan: Plan) -> list[Path]:
         raise OplabError(
             f"{plan.id!r} is not an exercise's id.", "An id looks like c05.clip: the chapter's number, then a name."
         )
-    if plan.kind not in KINDS:
-        raise OplabError(f"There is no kind {plan.kind}.", f"It can be {', '.join(KINDS)}.")
+    if plan.kind not in (*KINDS, "symbolic"):
+        raise OplabError(f"There is no kind {plan.kind}.", f"It can be {', '.join(KINDS)} or symbolic.")
+    if (plan.kind == "symbolic") != bool(plan.operator):
+        raise OplabError("--kind symbolic and --operator belong together.", "For example --operator aten::gelu.")
     if any(exercise.id == plan.id for exercise in course.exercises):
         raise OplabError(f"{plan.id} exists already.", "Choose another name; nothing was changed.")
     for what, text in (("goal", plan.goal), ("title", plan.title)):
@@ -82,7 +106,7 @@ class _Writer:
     def __init__(self, course: Course, plan: Plan, stem: str, name: str, chapter: Chapter | None):
         self.root, self.plan, self.stem, self.name, self.chapter = course.root, plan, stem, name, chapter
         number = stem[:2]
-        self.file = f"c{stem}.py" if plan.kind == "python" else f"csrc/c{number}_{name}.cpp"
+        self.file = f"c{stem}.py" if plan.python else f"csrc/c{number}_{name}.cpp"
         self.words = {
             "id": plan.id,
             "name": name,
@@ -99,19 +123,21 @@ class _Writer:
             "builds_on": _toml(
                 [entry.id for entry in course.chapters if entry.stem < stem and not entry.appendix][-1:]
             ),
-            "kind_line": "" if plan.kind == "python" else f'kind = "{plan.kind}"\n',
+            "kind_line": "" if plan.python else f'kind = "{plan.kind}"\n',
             "toml_goal": _toml(plan.goal),
             "toml_title": _toml(plan.title),
             # the only line of the skeleton's answer, and a wrong one
             "right": "return x" if plan.kind == "python" else "out[i] = in[i];",
             "wrong": "return 2 * x" if plan.kind == "python" else "out[i] = 2 * in[i];",
+            **(_mapping(plan.operator) if plan.operator else {}),
         }
 
     def texts(self) -> dict[Path, str]:
         texts: dict[Path, str] = {}
         solution = self.root / "solutions" / self.file
-        if self.plan.kind == "python":
-            texts[solution] = self._grown(solution, "solution_head.py", "solution.py")
+        if self.plan.python:
+            part = "solution.py" if self.plan.kind == "python" else "solution.symbolic"
+            texts[solution] = self._grown(solution, "solution_head.py", part)
             if _has(solution, self.name):
                 raise self._exists(solution, f"a function {self.name}")
         else:
@@ -121,6 +147,8 @@ class _Writer:
         self.words["line"] = str((stubs.line_of(stub, self.plan.id, self.name) or 1) - 1)  # JupyterLab counts from 0
         checks = self.root / "oplab" / "checks" / f"c{self.stem}.py"
         texts[checks] = self._grown(checks, "checks_head.py", f"checks.{self.plan.kind}")
+        if self.plan.operator:
+            texts[checks] = _importing_symbolic(texts[checks])
         for half in ("collect", "judge"):
             if _has(checks, f"{half}_{self.name}"):
                 raise self._exists(checks, f"{half}_{self.name}")
@@ -139,7 +167,7 @@ class _Writer:
         stub = stubs.make_stub(text, self.file)
         if not path.exists():
             return {path: stub}
-        if self.plan.kind != "python":
+        if not self.plan.python:
             raise self._exists(path, "a file")
         if _has(path, self.name):
             raise self._exists(path, f"a function {self.name}")
@@ -149,7 +177,7 @@ class _Writer:
 
     def _mutant(self) -> dict[Path, str]:
         path = self.root / "tests" / "mutants" / f"c{self.stem}" / f"{self.name}.toml"
-        return {path: self._fresh(path, "mutant.toml")}
+        return {path: self._fresh(path, "mutant.symbolic" if self.plan.operator else "mutant.toml")}
 
     def _lesson(self, path: Path) -> str:
         """The lesson with the exercise's cells after its core: before the deeper sections and the questions, where it has them."""
@@ -198,6 +226,62 @@ class _Writer:
             f"{path.relative_to(self.root).as_posix()} is there already, with {what}.",
             "Choose another name, or move it away; nothing was changed.",
         )
+
+
+def _mapping(operator: str) -> dict[str, str]:
+    """What the templates of a symbolic function need to know of an operator.
+
+    Raises:
+        OplabError: PyTorch has no such operator, or it has several results.
+    """
+    import torch
+
+    from oplab.checks.exporting import own
+
+    namespace, _, name = operator.partition("::")
+    try:
+        packet = getattr(getattr(torch.ops, namespace), name)
+    except (AttributeError, RuntimeError):
+        raise OplabError(f"PyTorch has no operator {operator!r}.", "Its name looks like aten::gelu.") from None
+    schema = getattr(packet, packet.overloads()[0])._schema
+    if [str(result.type) for result in schema.returns] != ["Tensor"]:
+        raise OplabError(
+            f"{operator} does not return one tensor.", "Leave --kind and --operator out, and write its check."
+        )
+    free, tensors, arguments, letters, call = iter("xyzuvw"), [], [], [], []
+    for argument in schema.arguments:
+        letter = _LETTERS.get(re.sub(r"Optional\[(.+)\]", r"\1", str(argument.type)), "v")
+        arguments.append(next(free) if str(argument.type) == "Tensor" else argument.name)
+        letters.append(letter)
+        if str(argument.type) == "Tensor":
+            tensors.append(arguments[-1])
+            call.append(arguments[-1])
+        elif not argument.has_default_value():
+            call.append(f"{argument.name}={_NUMBERS.get(letter, '1')}")
+    later = [opset for opset in own(operator) if opset > 9]
+    versions = ", ".join(map(str, [9, *later])) if later else "9,"
+    return {
+        "operator": operator,
+        "torch_name": f"{namespace}.{name}",
+        "schema": str(schema),
+        "letters": _toml(letters)[1:-1],
+        "arguments": ", ".join(arguments),
+        "tensors": ", ".join(tensors),
+        "letters_of_tensors": "".join(tensors),
+        "sum": " + ".join(tensors),
+        "call": ", ".join(call),
+        "versions": versions,
+        "hidden": _HIDDEN.format(operator=operator, opset=later[-1], versions=versions) if later else "",
+    }
+
+
+def _importing_symbolic(checks: str) -> str:
+    names = re.search(r"^from oplab\.checks import (?P<names>\w.*)$", checks, re.MULTILINE)
+    if names is None:
+        return checks.replace("from oplab.checks.", "from oplab.checks import symbolic\nfrom oplab.checks.", 1)
+    if "symbolic" in names["names"].split(", "):
+        return checks
+    return f"{checks[: names.end()]}, symbolic{checks[names.end() :]}"
 
 
 def _stem(number: str, chapter: Chapter | None, title: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from oplab.authoring import prose
@@ -46,19 +46,17 @@ def found(text: str) -> Iterator[tuple[str, str]]:
         yield match[0], list(WORDS.values())[int(match.lastgroup[1:])]
 
 
-def lines(root: Path) -> Iterator[tuple[str, int, str]]:
-    """(file below ``root``, line number, line) of everything that is read."""
-    for path in sorted((root / "notebooks" / "src").glob("*.py")):
+def lines(root: Path, chapter: str = "") -> Iterator[tuple[str, int, str]]:
+    """(file below ``root``, line number, line) of everything that is read, or of what belongs to the chapter of this number."""
+    for path in sorted((root / "notebooks" / "src").glob(f"{chapter}*.py")):
         for number, line, is_prose in prose.lesson(path):
             if is_prose:
                 yield path.relative_to(root).as_posix(), number, line
-    quizzes = (root / "notebooks" / "quiz").glob("*.toml")
     others = [
-        *(root / "exercises").rglob("*"),
-        *quizzes,
+        *(root / "exercises").rglob(f"c{chapter}*"),
+        *(root / "notebooks" / "quiz").glob(f"{chapter}*.toml"),
         root / "course.toml",
-        root / "README.md",
-        *(root / "docs").glob("*.md"),
+        *([] if chapter else [root / "README.md", *(root / "docs").glob("*.md")]),
     ]
     for path in sorted(others):
         if path.suffix in (".py", ".cpp", ".toml", ".md") and path.is_file():
@@ -66,9 +64,9 @@ def lines(root: Path) -> Iterator[tuple[str, int, str]]:
                 yield path.relative_to(root).as_posix(), number, line
 
 
-def messages(root: Path) -> Iterator[tuple[str, int, str]]:
-    """(file, line number, text) of each text in the code of ``oplab``, if the course has it: messages, not docstrings or names."""
-    for path in sorted((root / "oplab").rglob("*.py")):
+def messages(root: Path, chapter: str = "") -> Iterator[tuple[str, int, str]]:
+    """(file, line number, text) of each text in the code of ``oplab``, or in a chapter's checks: messages, not docstrings or names."""
+    for path in sorted((root / "oplab").rglob(f"c{chapter}_*.py" if chapter else "*.py")):
         if path.name == Path(__file__).name:
             continue
         tree = parse(path.read_text(encoding="utf-8"))
@@ -83,12 +81,18 @@ def messages(root: Path) -> Iterator[tuple[str, int, str]]:
                 yield path.relative_to(root).as_posix(), node.lineno, node.value
 
 
-def problems(root: Path) -> Iterator[tuple[str, str]]:
-    """(where, sentence) for each word of the list that is not allowed there, and for each allowance that nothing needs any more."""
+def problems(root: Path, chapters: Collection[str] = ("",)) -> Iterator[tuple[str, str]]:
+    """(where, sentence) for each word of the list that is not allowed there, and for each allowance that nothing needs any more.
+
+    Args:
+        chapters: numbers, to look only at what belongs to these chapters.
+    """
     path = root / ALLOWED
     allowed = tomllib.loads(path.read_text(encoding="utf-8"))["allow"] if path.is_file() else []
     used = [False] * len(allowed)
-    for file, number, line in (*lines(root), *messages(root)):
+    for file, number, line in (
+        line for chapter in chapters for read in (lines, messages) for line in read(root, chapter)
+    ):
         words = list(found(line))
         for index, entry in enumerate(allowed):
             if words and entry["file"] == file and entry["line"] in line:
@@ -96,5 +100,5 @@ def problems(root: Path) -> Iterator[tuple[str, str]]:
         for word, instead in words:
             yield f"{file}, line {number}", f"“{word}”: write {instead} (or list the line in {ALLOWED})."
     for entry, needed in zip(allowed, used, strict=True):
-        if not needed:
+        if not needed and "" in chapters:
             yield ALLOWED, f"no line of {entry['file']} with {entry['line']!r} needs to be allowed: remove the entry."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from oplab.checks.evidence import Collect
 from oplab.checks.expected import Expected
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import OUTPUT_TYPE, UNREGISTERED, explained, no_symbolic, symbolic_causes
+from oplab.checks.ort_errors import OUTPUT_TYPE, UNREGISTERED
+from oplab.checks.symbolic import Case, collect, expect, expect_no_cast, expect_valid, exported, judge, register, run
 from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -24,93 +25,6 @@ if TYPE_CHECKING:
     import torch
 
 TYPE_NAMES = {"float16": "FLOAT16", "float32": "FLOAT", "float64": "DOUBLE", "int32": "INT32", "int64": "INT64"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One export: what it is exported from, and the numbers in the call of the operator."""
-
-    opset: int
-    dtype: str
-    shape: tuple[int, ...]
-    numbers: tuple[Any, ...] = ()
-    call: str = ""  # how the operator is called, for messages
-
-    @property
-    def title(self) -> str:
-        call = f", {self.call}" if self.call else ""
-        return f"opset {self.opset}, {self.dtype}{list(self.shape)}{call}"
-
-
-def collect(
-    c: Collect,
-    cases: Sequence[Case],
-    function: Callable[[Case], Callable[..., Any]],
-    names: Sequence[str],
-    outputs: Sequence[str] = ("out",),
-) -> None:
-    """Export what ``function`` makes of each case over the TorchScript path, every axis dynamic; each model or exception is evidence."""
-    import torch
-
-    for number, case in enumerate(cases):
-        ones = torch.ones(case.shape, dtype=getattr(torch, case.dtype))
-        path = c.scratch / f"{number}.onnx"
-        c.attempt(
-            case.title, exporting.export, function(case), dict.fromkeys(names, ones), case.opset, path, outputs=outputs
-        )
-        c.file(case.title, path)
-
-
-def register(c: Collect, name: str) -> None:
-    """Call the learner's function, which is to register a mapping, and record what is registered afterwards."""
-    c.function(name)()
-    c.value("registered", c.attempt("registered", exporting.registrations))
-    c.value("replaced", c.attempt("replaced", exporting.replaced, "aten::log10"))
-
-
-def exported(
-    v: Judge,
-    case: Case,
-    operator: str,
-    names: Sequence[str],
-    arguments: str,
-    outputs: Sequence[str] = ("out",),
-    used: Sequence[str] | None = None,
-) -> onnx.ModelProto:
-    """The model of a case, with what holds for each: its opset, inputs that are used and dynamic, its outputs.
-
-    Args:
-        used: the inputs that an output depends on, if not all of them.
-        operator: the PyTorch operator, ``aten::log10``; its mapping has to be the learner's. An empty text: nothing is registered.
-        arguments: the arguments of its symbolic function, for messages.
-    """
-    _expect_registered(v, case, operator)
-    error = v.error(case.title)
-    if error and error.type != "LearnerError":
-        raise explained(error, case.title, _CAUSES, symbolic_causes(arguments, len(outputs)))
-    if operator:
-        exporting.expect_only_mine(v.value("replaced"))
-    model = v.model(case.title)
-    graphs.expect_opset(model, case.opset)
-    graphs.expect_inputs(model, names)
-    graphs.expect_outputs(model, outputs)
-    graphs.expect_used(model, names if used is None else used)
-    for name in names:
-        graphs.expect_dynamic(model, name, range(len(case.shape)))
-    return model
-
-
-def _expect_registered(v: Judge, case: Case, operator: str) -> None:
-    if not operator:
-        return
-    found = [str(entry) for entry in v.value("registered")]
-    mine = [entry for entry in found if entry.startswith(f"{operator} ")]
-    if any(int(entry.rsplit(" ", 1)[1]) <= case.opset for entry in mine):
-        return
-    message = no_symbolic(case.title, operator, found, case.opset)
-    if not found and operator.startswith("aten::log10"):  # the other operators have no mapping in PyTorch
-        raise WrongAnswer(f"{message} The export uses PyTorch's own mapping.")
-    raise message
 
 
 _CAUSES = {
@@ -122,40 +36,6 @@ _KERNEL_CAUSES = {
 }
 
 
-def run(model: onnx.ModelProto, case: Case, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Run a model, with the course's kernels if it has foreign nodes, and demand the shape of the first input for each result."""
-    first = next(iter(feeds.values()))
-    try:
-        results = graphs.run(model, feeds, kernels=bool(nodes.foreign(model)), causes=_KERNEL_CAUSES)
-    except WrongAnswer as error:
-        cause = exporting.baked(case.shape) if "cannot run" in str(error) else ""
-        raise WrongAnswer(f"{str(error).rstrip('.')}.{cause}") from None
-    for got in results:
-        exporting.expect_shape(got, first.shape, case.shape, describe(first))
-    return results
-
-
-def expect_no_cast(model: onnx.ModelProto) -> None:
-    """No conversion between dtypes: where there is one, a constant of another dtype has usually asked for it."""
-    if "Cast" not in graphs.ops(model):
-        return
-    (first, *_) = (node for node in every_node(model) if node.op_type == "Cast")
-    target = next((attribute.i for attribute in first.attribute if attribute.name == "to"), 0)
-    import onnx
-
-    name = onnx.TensorProto.DataType.Name(target)
-    cause = (
-        "The exporter adds one where two inputs of a node differ in dtype and one of them is a constant with axes, or is computed: "
-        "give the constant the dtype of x, or leave its axes out."
-    )
-    if name == "DOUBLE":
-        cause = (
-            "The exporter silently adds it where x meets a float64 constant with axes, such as "
-            + "torch.tensor([2.0], dtype=torch.float64). Without the brackets the constant takes the dtype of x."
-        )
-    raise WrongAnswer(f"The graph has a Cast to {name}, none is needed. {cause}")
-
-
 def _expect_translated(model: onnx.ModelProto) -> None:
     """A symbolic function that returns None leaves an operator of a library as it is, without an error."""
     if "oplab::my_add" in graphs.ops(model):
@@ -163,35 +43,6 @@ def _expect_translated(model: onnx.ModelProto) -> None:
             "The graph has the PyTorch operator oplab::my_add, untranslated: the symbolic function returned None, or it wrote a node "
             "of that name."
         )
-
-
-def expect_valid(model: onnx.ModelProto) -> None:
-    """onnx.checker with full shape inference, and the usual cause of its refusal here."""
-    try:
-        graphs.expect_valid(model)
-    except WrongAnswer as error:
-        reason = str(error).rstrip(".")
-        if "No Op registered for" in reason:
-            raise WrongAnswer(
-                f"{reason}. g.op does not check whether ONNX has an operator of that name at opset {graphs.opset(model)}."
-            ) from None
-        if "Unrecognized attribute" in reason and "Clip" in reason:
-            raise WrongAnswer(
-                f"{reason}. Clip has the attributes min and max up to opset 10; from opset 11 on they are inputs."
-            ) from None
-        if "schema(::Clip:6) has input size" in reason:
-            raise WrongAnswer(
-                f"{reason}. Clip takes its bounds as inputs only since opset 11; before that they are attributes."
-            ) from None
-        if "Unrecognized attribute: axes" in reason and "Squeeze" in reason:
-            raise WrongAnswer(
-                f"{reason}. From opset 13 on the axes of Squeeze are an input. Gather with an index without axes needs no Squeeze."
-            ) from None
-        if "inconsistent type" in reason:
-            raise WrongAnswer(
-                f"{reason}. Inputs that share a type need constants of exactly that dtype: torch.tensor(number, dtype=x.type().dtype())."
-            ) from None
-        raise
 
 
 def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
@@ -324,7 +175,7 @@ def collect_my_add(c: Collect) -> None:
     from oplab import ops
 
     ops.load()
-    register(c, "my_add")
+    register(c, "my_add", "oplab::my_add")
     collect(c, _my_add_cases(c.rng, MY_ADD_DTYPES), _my_add_function, "ab")
 
 
@@ -366,7 +217,7 @@ def collect_plugin(c: Collect) -> None:
     from oplab import ops
 
     ops.load()
-    register(c, "plugin")
+    register(c, "plugin", "oplab::my_add")
     collect(c, _my_add_cases(c.rng, PLUGIN_DTYPES), _my_add_function, "ab")
 
 
@@ -392,7 +243,7 @@ def judge_plugin(v: Judge) -> None:
             for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     feeds = _pair(v.rng, size, case.dtype)
-                    (got,) = run(models[case], case, feeds)
+                    (got,) = run(models[case], case, feeds, _KERNEL_CAUSES)
                     _expect_dtype(got, case.dtype)
                     name = f"{case.call} of {describe(got)}"
                     expected_sum(case, attribute=True).judge(got, *feeds.values(), name=name)
@@ -589,7 +440,7 @@ def judge_clip(v: Judge) -> None:
             for case in cases:
                 if case.opset in wanted:
                     with about(case.title):
-                        models[case] = model = exported(v, case, "", "x", "g, x, low, high")
+                        models[case] = model = exported(v, case, "", "x", "g, x, low, high", causes=_CAUSES)
                         expect_no_cast(model)
                         if "Clip" not in graphs.ops(model):
                             expect_valid(model)
@@ -615,7 +466,7 @@ def judge_clip(v: Judge) -> None:
                     expect_close(got, x.clip(*case.numbers).astype(case.dtype), name=f"clip of {describe(x)}")
         for case in _clip_twice_cases():
             with about(case.title):
-                model = exported(v, case, "", "x", "g, x, low, high")
+                model = exported(v, case, "", "x", "g, x, low, high", causes=_CAUSES)
                 first, second = case.numbers[:2], case.numbers[2:]
                 x = np.asarray(v.rng.uniform(-9, 9, size=exporting.sizes(v.rng, 2))).astype(case.dtype)
                 (got,) = run(model, case, {"x": x})
@@ -707,44 +558,29 @@ DTYPES += [Case(11, "float32", ()), Case(13, "float16", ()), Case(17, "float64",
 def collect_dtypes(c: Collect) -> None:
     import torch
 
-    register(c, "dtypes")
+    register(c, "dtypes", "aten::log10")
     collect(c, DTYPES, lambda case: torch.log10, "x")
 
 
 def judge_dtypes(v: Judge) -> None:
-    models = {}
-    with v.check("valid graphs of standard operators from opset 9 on, without a Cast"):
-        for case in DTYPES:
-            with about(case.title):
-                models[case] = model = exported(v, case, "aten::log10", "x", "g, x")
-                nodes.expect_standard(model)
-                expect_no_cast(model)
-                expect_valid(model)
+    def expected(case: Case) -> Expected:
+        return EXPECTED_LOG10
+
+    models = judge(
+        v, DTYPES, "aten::log10", "x", "g, x", expected, lambda rng, size: 10 ** rng.uniform(-3, 3, size=size)
+    )
     if not v.ok:
         return
-    with v.check("log10 in the dtype of x, at sizes that were not exported"):
-        for case in DTYPES:
-            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
-                with about(case.title):
-                    x = np.asarray(10 ** v.rng.uniform(-3, 3, size=size), case.dtype)
-                    _expect_log10(models[case], case, x, f"log10 of {describe(x)}")
     with v.check("at 1, at 0 and below it"):
         for case in DTYPES:
             with about(case.title):
                 ends = _ENDS[case.dtype]  # an epsilon that is added to x, or a bound, shows at the small one
                 numbers = [1.0, 0.0, -2.0, *ends, np.inf, np.nan] if case.shape else [0.0]
                 x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
-                _expect_log10(models[case], case, x, f"log10 of {numbers}")
+                expect(models[case], case, {"x": x}, EXPECTED_LOG10, f"log10 of {numbers}")
 
 
 _ENDS = {"float16": (6.2e-5, 6e4), "float32": (1e-37, 1e38), "float64": (1e-300, 1e300)}
-
-
-def _expect_log10(model: onnx.ModelProto, case: Case, x: np.ndarray, name: str) -> None:
-    (got,) = run(model, case, {"x": x})
-    if str(got.dtype) != case.dtype:
-        raise WrongAnswer(f"x is {case.dtype}, the result is {got.dtype}.")
-    EXPECTED_LOG10.judge(got, x, name=name)
 
 
 def _why_log10(got: np.ndarray, right: np.ndarray, x: np.ndarray) -> str:
@@ -809,7 +645,7 @@ def collect_kthvalue(c: Collect) -> None:
         given = case.numbers[:1] if case.call == "kthvalue(x, 2)" else case.numbers
         return lambda x: tuple(torch.kthvalue(x, *given))
 
-    register(c, "kthvalue")
+    register(c, "kthvalue", "aten::kthvalue")
     collect(c, _kth_cases(c.rng), function, "x", _KTH_OUTPUTS)
 
 

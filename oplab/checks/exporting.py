@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oplab.checks.errors import find_todo, first_line, innermost
+from oplab.checks.ort_errors import no_symbolic
 from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
@@ -256,6 +257,38 @@ def expect_only_mine(names: Sequence[str]) -> None:
         raise WrongAnswer(
             f"The function also replaces PyTorch's own mapping of {shown}: every other export of this process would use the new one."
         )
+
+
+def own(operator: str) -> list[int]:
+    """The opsets from which PyTorch has a mapping of its own of this operator, whatever was registered."""
+    from torch.onnx._internal.torchscript_exporter.registration import registry
+
+    group = registry.get_function_group(operator)
+    return sorted(group._functions._base) if group else []
+
+
+def expect_in_use(title: str, operator: str, opset: int, registered: Sequence[str], own: Sequence[int]) -> None:
+    """Demand that an export from opset 9 on uses a registration of the answer: the look-up takes the highest version up to its opset.
+
+    Args:
+        title: which export it is about.
+        registered: what :func:`registrations` has found.
+        own: what :func:`own` has found.
+
+    Raises:
+        WrongAnswer: there is none, or PyTorch's own mapping is used instead.
+    """
+    versions = [int(entry.rsplit(" ", 1)[1]) for entry in registered if entry.startswith(f"{operator} ")]
+    mine, theirs = (max((each for each in found if each <= opset), default=0) for found in (versions, own))
+    if mine >= max(theirs, 1):
+        return
+    if mine:
+        raise WrongAnswer(
+            f"{title}: the export uses PyTorch's own mapping of {operator}, which is there from opset {theirs} on. The exporter takes the "
+            f"highest version up to the opset of the export, and yours is {mine}: register it at {theirs}, too."
+        )
+    uses = " The export uses PyTorch's own mapping." if theirs else ""
+    raise WrongAnswer(f"{no_symbolic(title, operator, registered, opset)}{uses}")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
@@ -21,10 +22,13 @@ def new_exercise(
         str,
         typer.Option(
             metavar="KIND",
-            help="python, cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI operator), openvino (an extension) "
-            "or host (a program)",
+            help="python, symbolic (maps --operator to ONNX), cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI "
+            "operator), openvino (an extension) or host (a program)",
         ),
     ] = "python",
+    operator: Annotated[
+        str, typer.Option(metavar="NAME", help="what --kind symbolic maps, for example aten::gelu")
+    ] = "",
     points: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="what a pass is worth")] = 2,
     difficulty: Annotated[int, typer.Option(metavar="N", min=1, max=5, help="1 is easy")] = 2,
     minutes: Annotated[int, typer.Option(metavar="N", min=1, max=600, help="how long it takes a learner")] = 10,
@@ -33,7 +37,7 @@ def new_exercise(
     from oplab.authoring.new import Plan, create
 
     course = load_course()
-    plan = Plan(id, goal, title, kind, points, difficulty, minutes)
+    plan = Plan(id, goal, title, kind, points, difficulty, minutes, operator)
     for path in create(course, plan):
         print(path.relative_to(course.root))
     print(f"\nThe parts that you write are marked WRITE:. `oplab lint-course {id}` lists what is still missing.")
@@ -47,7 +51,10 @@ def lint_course(
         int, typer.Option(metavar="N", min=1, help="grade each answer N times, on fresh inputs each time")
     ] = 1,
     answers: Annotated[
-        str, typer.Option(metavar="KIND", help="right, wrong or all; with --repeat the default is right, else all")
+        str,
+        typer.Option(
+            metavar="KIND", help="right, wrong, all or one's name; with --repeat the default is right, else all"
+        ),
     ] = "",
     seed: Seed = None,
     language: Annotated[
@@ -60,20 +67,61 @@ def lint_course(
     if language:
         _translations(language)
 
-    kinds = _kinds(answers or ("right" if repeat > 1 else "all"), repeat, seed)
+    if seed is not None and repeat > 1:
+        raise OplabError("--seed and --repeat exclude each other.", "One seed gives the same inputs each time.")
     course = load_course()
     chosen = {exercise.id for exercise in course.select(split(ids))}
-    findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
+    wanted = lint.KINDS.get(answers or ("right" if repeat > 1 else "all"), (answers,))
+    trials = (
+        [] if fast else [each for each in lint.trials(lint.only(course, chosen)) if {each.kind, each.name} & {*wanted}]
+    )
+    if answers in wanted and not trials and not fast:
+        raise OplabError(
+            f"There is no answer {answers}.", f"--answers can be {', '.join(lint.KINDS)} or a table of tests/mutants."
+        )
+    findings = lint.lint(course, chosen if ids else None)
     for finding in findings:
         print(finding)
-    known = [] if fast else lint.trials(course)
-    trials = [trial for trial in known if trial.exercise.id in chosen and trial.kind in kinds]
     if trials:
         findings += _graded(course, trials, jobs, repeat, seed)
     times = f" {repeat} times" if repeat > 1 else ""
     looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded{times}"
     print(f"{looked}: {f'{len(findings)} findings' if findings else 'all as promised'}.")
     leave(1 if findings else 0)
+
+
+def author(
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="c05.clip, or c05 for a chapter")],
+    notebook: Annotated[bool, typer.Option("--notebook", help="execute the chapter's notebook at the end")] = False,
+    jobs: Jobs = CORES,
+) -> None:
+    """Make the stubs of exercises, check their rules, grade their known answers, and say what is next."""
+    from oplab.authoring import lint
+    from oplab.authoring.making import make_stubs
+
+    course = load_course()
+    chosen = {exercise.id for exercise in course.select(split(ids))}
+    part = lint.only(course, chosen)
+    differ, said = make_stubs(course)
+    print(
+        f"1. Stubs: {', '.join(differ) + ' written' if differ else 'all agree with their solutions'}.",
+        *said,
+        sep="\n   ",
+    )
+    findings = lint.lint(course, chosen)
+    print(f"2. Rules: {len(findings)} findings.", *findings, sep="\n   ")
+    trials = lint.trials(part)
+    wrong = _graded(course, trials, jobs, 1, None) if trials else []
+    print(f"3. Answers: {len(trials)} graded, {len(wrong)} findings.")
+    again = f"oplab author {' '.join(ids)}"
+    if findings or wrong:
+        print(f"Next: change what is named above, then run `{again}` again.")
+        leave(1)
+    if not notebook:
+        print(f"All as promised. Next: commit it. If the lesson's code has changed, too: `{again} --notebook`.")
+        return
+    numbers = sorted({exercise.chapter[:2] for exercise in part.exercises})
+    leave(subprocess.call([sys.executable, course.root / "tools" / "notebooks.py", *numbers]))
 
 
 def translate(
@@ -96,16 +144,6 @@ def _translations(language: str) -> NoReturn:
         print(line)
     print(f"{len(stale)} texts without a valid translation, {len(broken)} broken ones.")
     leave(1 if broken else 0)
-
-
-def _kinds(answers: str, repeat: int, seed: int | None) -> Any:
-    from oplab.authoring.lint import KINDS
-
-    if answers not in KINDS:
-        raise OplabError(f"There are no {answers} answers.", f"--answers can be {', '.join(KINDS)}.")
-    if seed is not None and repeat > 1:
-        raise OplabError("--seed and --repeat exclude each other.", "One seed gives the same inputs each time.")
-    return KINDS[answers]
 
 
 def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed: int | None) -> list[Any]:

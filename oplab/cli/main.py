@@ -75,6 +75,7 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
     "For teachers": {"class": _CLASS},
     "For authors": {
         "new-exercise": author.new_exercise,
+        "author": author.author,
         "lint-course": author.lint_course,
         "translate": author.translate,
     },

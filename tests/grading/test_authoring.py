@@ -356,6 +356,33 @@ def test_lint_exits_1_and_names_what_is_wrong(root):
     assert oplab(root, "lint-course", "c05.nope").returncode == 2
 
 
+def test_one_answer_alone_is_graded(finished):
+    done = oplab(finished, "lint-course", "c05.double", "--answers", "thrice")
+    assert done.stdout.endswith("1 answers graded: all as promised.\n")
+    done = oplab(finished, "lint-course", "c05.double", "--answers", "twice")
+    assert done.returncode == 2 and "There is no answer twice." in done.stderr
+
+
+def test_author_makes_the_stub_grades_and_says_what_is_next(root):
+    remove(f"exercises/{S}.py")(root)
+    done = oplab(root, "author", "c05.double")
+    assert done.returncode == 0, done.stdout
+    assert f"1. Stubs: {S}.py written." in done.stdout and "3. Answers: 7 graded, 0 findings." in done.stdout
+    mutant("None", "2.0 * x")(root)
+    done = oplab(root, "author", "c05.double")
+    assert done.returncode == 1 and "c05.double: mutant none: expected failed, got passed" in done.stdout
+    assert done.stdout.endswith("Next: change what is named above, then run `oplab author c05.double` again.\n")
+
+
+def test_of_one_exercise_no_other_is_read(monkeypatch):
+    """All others take ten seconds, each time that an author looks."""
+    read, seen = mutants.read, set()
+    monkeypatch.setattr(
+        mutants, "read", lambda course, exercise, *rest: seen.add(exercise.id) or read(course, exercise, *rest)
+    )
+    assert lint.lint(load(ROOT), ["c05.clip"]) == [] and seen == {"c05.clip"}
+
+
 @pytest.mark.nightly
 def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root):
     alternative("x + x", "x + x if x.flatten()[0] > 0 else x")(root)
@@ -365,7 +392,7 @@ def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root)
     assert 0 < count < 20 and "c05.double: solution" not in done.stdout
     assert f"2 answers graded 20 times: {count} findings." in done.stdout
     assert "40 of 40 runs" in done.stderr
-    command = re.search(r"oplab (lint-course c05\.double --answers right --seed \d+)", done.stdout)[1]
+    command = re.search(r"oplab (lint-course c05\.double --answers sum --seed \d+)", done.stdout)[1]
     again = oplab(root, *command.split())
     assert again.returncode == 1 and "alternative sum: expected passed, got failed" in again.stdout
 

@@ -84,6 +84,17 @@ def test_the_skeleton_works_from_the_first_minute(kind, fresh, server):
     assert kinds == {"unfinished", "mutant", "is missing", "no exercise"}  # the notebook, and the two empty chapters
 
 
+def test_a_mapping_is_made_from_the_operator_s_schema(fresh, server):
+    """gelu has an argument that is a text, and PyTorch's own mappings at 9 and 20."""
+    create(load(fresh), Plan("c05.my_gelu", "map gelu", "Maps", "symbolic", operator="aten::gelu"))
+    course = load(fresh)
+    problems = {
+        each.name or each.kind: each.problem(lint.attempt(course, each, server)) for each in lint.trials(course)
+    }
+    shared = ["never_registered", "too_late", "another_operator_too", "twice", "hidden_by_pytorch"]
+    assert problems == dict.fromkeys(["stub", "edited stub", "solution", *shared], "")
+
+
 def test_a_file_that_somebody_works_in_only_grows(root):
     file = root / "exercises" / f"{S}.py"
     mine = file.read_text().replace('raise todo("c05.double")', "return x * 2.0")
@@ -105,6 +116,8 @@ def everything(root: Path) -> dict[Path, bytes]:
         (Plan("c5.x", "x"), None, "'c5.x' is not an exercise's id."),
         (Plan("c05.x", " "), None, "has to be one line of text."),
         (Plan("c05.x", "x", kind="rust"), None, "There is no kind rust."),
+        (Plan("c05.x", "x", kind="symbolic"), None, "--kind symbolic and --operator belong together."),
+        (Plan("c05.x", "x", kind="symbolic", operator="aten::gellu"), None, "PyTorch has no operator 'aten::gellu'."),
         (Plan("c07.x", "x"), None, "There is no chapter 07 yet."),
         (Plan("c05.x", "x", "Another title"), None, "is called 'Twice, and more'."),
         (

@@ -144,6 +144,13 @@ def test_an_operator_without_a_symbolic_function():
     assert other.endswith("The name has to be the operator's own, with its namespace: aten::i0.")
 
 
+def test_pytorchs_own_mapping_at_a_later_opset_hides_a_registration():
+    registered, own = ["aten::gelu from opset 9"], [9, 20]
+    exporting.expect_in_use("opset 19", "aten::gelu", 19, registered, own)
+    with pytest.raises(WrongAnswer, match="PyTorch's own mapping of aten::gelu, which is there from opset 20 on"):
+        exporting.expect_in_use("opset 20", "aten::gelu", 20, registered, own)
+
+
 def dynamo(function, table=None) -> str:
     """What the dynamo path gives as the reason why it does not export a function."""
 
