@@ -69,7 +69,9 @@ def profiles(rng: Draws) -> dict[str, Profile]:
     bodies = {}
     for op in ("Loop", "If", "Scan"):
         bodies[op], names = profile(1, 5)
-        bodies[op].calls[names[1]] = [[int(t) for t in rng.integers(400, 450, 3 if op != "If" else 1)] for _ in range(6)]
+        bodies[op].calls[names[1]] = [
+            [int(t) for t in rng.integers(400, 450, 3 if op != "If" else 1)] for _ in range(6)
+        ]
         bodies[op].bodies[op] = names[:4] if op == "If" else names[1:4]
     branch, names = profile(1, 7)
     branch.calls[names[1]] = [[int(rng.integers(5000, 6000))] if run in (2, 5, 6) else [] for run in range(8)]
