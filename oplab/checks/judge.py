@@ -23,6 +23,10 @@ class CheckResult:
     raised: bool = False
 
 
+class Enough(Exception):
+    """A check has failed that those after it need: :meth:`Judge.require` leaves ``judge_NAME`` by it."""
+
+
 class Judge(Evidence):
     """What a ``judge_…`` function works with: the evidence, the same inputs, and a list of named checks.
 
@@ -54,6 +58,18 @@ class Judge(Evidence):
         else:
             self.results.append(CheckResult(name, True, ""))
 
+    @contextmanager
+    def require(self, name: str) -> Iterator[None]:
+        """A :meth:`check` that later ones need: where it or one before has failed, nothing is checked after it.
+
+        Raises:
+            Enough: that is so.
+        """
+        with self.check(name):
+            yield
+        if not self.ok:
+            raise Enough
+
     def award(self, part: float, reason: str) -> None:
         """Give a right answer only ``part`` of its points, from 0 to 1; it still passes, with one point at least.
 
@@ -71,7 +87,7 @@ class Judge(Evidence):
 
     @property
     def ok(self) -> bool:
-        """Whether every check so far has passed: later checks that need it can be left out."""
+        """Whether every check so far has passed."""
         return all(result.passed for result in self.results)
 
     def expect_same_inputs(self) -> None:

@@ -219,13 +219,7 @@ def scenarios(rng: Draws) -> list[Scenario]:
     return [
         one(node, chain, x, "c is wrong, and what follows from it is right for such a c.", bad=wrong),
         one(node, chain, x[:1], "Two nodes are wrong in one case.", bad=both),
-        one(
-            node,
-            chain,
-            x,
-            "The engine is wrong in the second case only.",
-            bad=[Faulty(), wrong],
-        ),
+        one(node, chain, x, "The engine is wrong in the second case only.", bad=[Faulty(), wrong]),
         one(
             node,
             steps,
