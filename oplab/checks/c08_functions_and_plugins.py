@@ -544,11 +544,11 @@ def collect_dynamic_resize_plugin(c: Collect) -> None:
         inputs = {"x": x, "factor": torch.tensor([2.0])}
         path = c.scratch / f"{number}.onnx"
 
-        def resized(x, factor, then=behind[case.behind]):
+        def taller(x, factor, then=behind[case.behind]):
             return then(function.apply(x, factor))
 
         axes = {"x": {0: "n", 2: "h", 3: "w"}} if case.dynamic else {}
-        c.attempt(case.title, exporting.export, resized, inputs, case.opset, path, axes=axes)
+        c.attempt(case.title, exporting.export, taller, inputs, case.opset, path, axes=axes)
         c.file(case.title, path)
     inputs = {name: torch.from_numpy(value) for name, value in two_images(c.rng).items()}
 
