@@ -13,7 +13,9 @@ from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained
-from oplab.checks.references.points import neighbours
+from oplab.checks.references.points import expect_idx, neighbours
+from oplab.checks.references.resizing import expect_resized, resized
+from oplab.checks.references.sums import expect_gradient, expect_gradients_apart, mistaken_sums
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -201,7 +203,7 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndar
 _QUERY_CAUSES = {
     "must come together": (
         "With new_xyz or new_offset alone the points of xyz are the queries: give the operator None for both."
-    ),
+    )
 }
 
 
@@ -344,7 +346,7 @@ def judge_my_add_function(v: Judge) -> None:
         drawn.append((case, numbers, [*pair(v.rng, case), pair(v.rng, case)[0]]))
     arrays = [v.rng.normal(size=CHAIN_SHAPE) for _ in range(3)]
     chained = chain_numbers(v.rng)
-    with v.check("computes alpha * a + beta * b in PyTorch"):
+    with v.require("computes alpha * a + beta * b in PyTorch"):
         if v.error(KEPT) is None:
             for name, before, after in zip("ab", arrays, returned(v, KEPT, 2), strict=False):
                 if not np.array_equal(before, after):
@@ -353,22 +355,17 @@ def judge_my_add_function(v: Judge) -> None:
                     )
         for case, (alpha, beta), (a, b, _) in drawn:
             (got,) = returned(v, f"forward of {case.title(alpha, beta)}", 1)
-            likely = {
-                "alpha and beta are swapped.": beta * a + alpha * b,
-                "The coefficients have passed through float32, as torch.tensor(alpha) has it.": (
-                    float(np.float32(alpha)) * a + float(np.float32(beta)) * b
-                ),
-            }
+            likely = mistaken_sums(a, b, (alpha, beta), double=True)
             expect_close(got, alpha * a + beta * b, name=case.title(alpha, beta), likely=likely)
-    if not v.ok:
-        return
     with v.check("has the gradients of a and b"):
         for case, numbers, made in drawn:
             for wanted in ASKED:
                 expect_gradients(v, case, numbers, made[2], wanted)
-        expect_gradients_apart(v, arrays[2], chained[:2])
+        if v.error(TWICE):
+            raise explained(v.error(TWICE), TWICE, _GRADIENT_CAUSES, _AGAIN_CAUSES)
+        expect_gradients_apart(returned(v, TWICE, 6), chained[:2], arrays[2])
     models = {}
-    with v.check("one oplab::MyAdd with the attributes of each call"):
+    with v.require("one oplab::MyAdd with the attributes of each call"):
         for case, (alpha, beta), _ in drawn:
             title = f"export of {case.title(alpha, beta)}"
             with about(title):
@@ -386,9 +383,7 @@ def judge_my_add_function(v: Judge) -> None:
         with about(CHAIN):
             chain = exported(v, CHAIN, ["a", "b"], 13, ["out"])
             expect_chain(chain, chained)
-    if len(models) < len(drawn) or not v.results[-1].passed:
-        return
-    with v.check("says the dtype and shape of its output"):
+    with v.require("says the dtype and shape of its output"):
         for case, numbers, _ in drawn:
             title = f"export of {case.title(*numbers)}"
             with about(title):
@@ -396,8 +391,6 @@ def judge_my_add_function(v: Judge) -> None:
                 graphs.expect_valid(models[title])
         with about(f"{CHAIN}, of fixed shape"):
             expect_declared(chain, 0, "FLOAT", CHAIN_SHAPE)
-    if not v.results[-1].passed:
-        return
     with v.check("runs in ONNX Runtime, at sizes that were not exported"):
         for case, (alpha, beta), _ in drawn:
             title = f"export of {case.title(alpha, beta)}"
@@ -436,35 +429,7 @@ def expect_gradients(v: Judge, case: Sum, numbers: tuple[float, float], upstream
             raise WrongAnswer(
                 f"{title}: backward gave no gradient for {name}; it is {right[name]} times the incoming gradient."
             )
-        other, coefficient = right["b" if name == "a" else "a"], "alpha" if name == "a" else "beta"
-        likely = {
-            f"The coefficient is missing: it is {coefficient} times the incoming gradient.": upstream,
-            "alpha and beta are swapped.": other * upstream,
-            f"The incoming gradient is not used: the result is {right[name]} everywhere.": np.full_like(
-                upstream, right[name]
-            ),
-        }
-        expect_close(
-            got, (right[name] * upstream).astype(case.dtype), name=f"{title}: gradient of {name}", likely=likely
-        )
-
-
-def expect_gradients_apart(v: Judge, upstream: np.ndarray, numbers: list[tuple[float, float]]) -> None:
-    """The gradients of two calls whose backward comes after both: of the first, of the second, of the first again."""
-    if v.error(TWICE):
-        raise explained(v.error(TWICE), TWICE, _GRADIENT_CAUSES, _AGAIN_CAUSES)
-    found = returned(v, TWICE, 6)
-    titles = ["the first call", "the second call", "the first call, once more"]
-    for number, got in enumerate(found):
-        call, place = (0, 1, 0)[number // 2], number % 2
-        others = numbers[1 - call]
-        likely = {
-            "These are the coefficients of the other call: keep them in ctx, which belongs to one call, and not in the class.": (
-                others[place] * upstream
-            )
-        }
-        name = f"{TWICE}: {titles[number // 2]}, gradient of {'ab'[place]}"
-        expect_close(got, numbers[call][place] * upstream, name=name, likely=likely)
+        expect_gradient(got, name, numbers, upstream, f"{title}: ")
 
 
 _AGAIN_CAUSES = {
@@ -579,11 +544,11 @@ def collect_dynamic_resize_plugin(c: Collect) -> None:
         inputs = {"x": x, "factor": torch.tensor([2.0])}
         path = c.scratch / f"{number}.onnx"
 
-        def resized(x, factor, then=behind[case.behind]):
+        def taller(x, factor, then=behind[case.behind]):
             return then(function.apply(x, factor))
 
         axes = {"x": {0: "n", 2: "h", 3: "w"}} if case.dynamic else {}
-        c.attempt(case.title, exporting.export, resized, inputs, case.opset, path, axes=axes)
+        c.attempt(case.title, exporting.export, taller, inputs, case.opset, path, axes=axes)
         c.file(case.title, path)
     inputs = {name: torch.from_numpy(value) for name, value in two_images(c.rng).items()}
 
@@ -599,16 +564,14 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
     for _ in RESIZED:
         v.rng.uniform(size=EXPORTED_AT)
     pairs_of_two = two_images(v.rng)
-    with v.check("resizes the height in PyTorch, as torch.ops.oplab.dynamic_resize does"):
+    with v.require("resizes the height in PyTorch, as torch.ops.oplab.dynamic_resize does"):
         for number, x, chosen in eager:
             for factor in chosen:
                 (got,) = returned(v, f"image {number + 1}, factor {factor}", 1)
                 with about(f"{describe(x)}, factor {factor}"):
-                    expect_resized(got, x, factor)
-    if not v.ok:
-        return
+                    expect_taller(got, x, factor)
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("one oplab::DynamicResize with scales that come from the factor"):
+    with v.require("one oplab::DynamicResize with scales that come from the factor"):
         for case in RESIZED[:2]:
             with about(case.title):
                 models[case.title] = model = exported(v, case.title, ["x", "factor"], case.opset, ["out"])
@@ -622,9 +585,7 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
                 raise WrongAnswer(f"expected 2 nodes oplab::DynamicResize, the graph has {len(found)}.")
             for node, names in zip(found, (("x", "factor"), ("z", "factor_z")), strict=True):
                 expect_resize_inputs(two, node, *names)
-    if len(models) < 2 or not v.results[-1].passed:
-        return
-    with v.check("says what is known of its output at every factor"):
+    with v.require("says what is known of its output at every factor"):
         for case in RESIZED[:2]:
             with about(case.title):
                 expect_open_sizes(models[case.title], case)
@@ -641,18 +602,16 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
             with about(case.title):
                 models[case.title] = model = exported(v, case.title, ["x", "factor"], case.opset, ["out"])
                 graphs.expect_used(model, ["x", "factor"])
-    if not v.results[-1].passed:
-        return
     with v.check("runs in ONNX Runtime, at factors and sizes that were not exported"):
         for case in RESIZED:
             for x in images(v.rng, 3, not case.dynamic):
                 for factor in factors(v.rng):
                     with about(f"{case.title}, run on {describe(x)} with factor {factor}"):
                         (got,) = run(models[case.title], {"x": x, "factor": np.float32([factor])})
-                        expect_resized(got, x, factor, case.behind)
+                        expect_taller(got, x, factor, case.behind)
         with about(TWO):
             for name, factor, got in zip("xz", (1.5, 2.5), run(two, pairs_of_two), strict=True):
-                expect_resized(got, pairs_of_two[name], factor)
+                expect_taller(got, pairs_of_two[name], factor)
 
 
 def expect_resize_inputs(model: onnx.ModelProto, node: onnx.NodeProto, x: str, factor: str) -> None:
@@ -668,42 +627,17 @@ def expect_resize_inputs(model: onnx.ModelProto, node: onnx.NodeProto, x: str, f
     raise WrongAnswer(f"The node's inputs are {names}, expected {x}, and four numbers made of {factor}.{cause}")
 
 
-CUT = "Values are cut off at 0 and 1: bicubic overshoots, and nothing bounds the result."
-SIZED = (
-    "This is a resize to a size: its factor is new size / old size, so every place in the image is a little off. The factors "
-    "themselves decide which place a pixel looks at."
-)
-
-
-def expect_resized(
-    got: np.ndarray,
-    x: np.ndarray,
-    factor: float,
-    behind: str = "",
-) -> None:
+def expect_taller(got: np.ndarray, x: np.ndarray, factor: float, behind: str = "dynamic_resize alone") -> None:
     """The bicubic result, and what a tail makes of it."""
-    pair_of = (factor, 1.0)
-    right = bicubic_by_hand(x, pair_of)
-    if "InstanceNorm2d" in behind:
-        mean, var = right.mean((2, 3), keepdims=True), right.var((2, 3), keepdims=True)
-        right = (right - mean) / np.sqrt(var + 1e-5)
+    feeds = {"x": x, "scales": np.array([1, 1, factor, 1], np.float32)}
+    if behind == "dynamic_resize alone":
+        return expect_resized(got, feeds)
+    right = resized(feeds)
     if "half" in behind:
         right = right[:, :, : right.shape[2] // 2]
-    if got.shape != right.shape and got.ndim == 4:
-        cause = ""
-        whole = [n * float(np.float32(factor)) for n, factor in zip(x.shape[2:], pair_of, strict=True)]
-        turned = [int(np.float32(n) * np.float32(factor)) for n, factor in zip(x.shape[2:], pair_of[::-1], strict=True)]
-        if not behind and list(got.shape[2:]) == [int(np.floor(size)) for size in whole]:
-            cause = " The sizes are those of torch.nn.functional.interpolate: it multiplies in float64, ONNX and dynamic_resize in float32."
-        elif "half" not in behind and list(got.shape[2:]) == turned:
-            cause = " The width was resized, and not the height: the scales are in the order of the axes."
-        elif "half" in behind:
-            cause = " The height of the example is in the graph as a number."
-        raise WrongAnswer(f"expected the shape {list(right.shape)}, got {list(got.shape)}.{cause}")
-    # Sixteen products in float32 of values up to the largest: each rounds by 6e-8 of it, and places by some more.
-    tolerance = 1e-3 if "InstanceNorm2d" in behind else 5e-5 * max(1.0, float(np.abs(x).max(initial=0)))
-    likely = {} if behind else {SIZED: bicubic_by_hand(x, pair_of, by_size=True), CUT: right.clip(0, 1)}
-    expect_close(got, right.astype(np.float32), name="the result", rtol=0, atol=tolerance, likely=likely)
+    else:
+        right = (right - right.mean((2, 3), keepdims=True)) / np.sqrt(right.var((2, 3), keepdims=True) + 1e-5)
+    expect_close(got, right, name="the result", rtol=0, atol=1e-3 if "Norm" in behind else 5e-5)
 
 
 def expect_open_sizes(model: onnx.ModelProto, case: Resized) -> None:
@@ -717,35 +651,6 @@ def expect_open_sizes(model: onnx.ModelProto, case: Resized) -> None:
     batch, channels, _, width = EXPORTED_AT
     known = [None, channels, None, None] if case.dynamic else [batch, channels, None, width]
     expect_declared(model, 0, "FLOAT", known)
-
-
-def bicubic_by_hand(x: np.ndarray, pair_of: Sequence[float], by_size: bool = False) -> np.ndarray:
-    """Bicubic resize in float64 as ONNX's Resize defines it: half_pixel, cubic_coeff_a = -0.75, borders repeated, sizes floored.
-
-    Source: R. Keys, "Cubic convolution interpolation for digital image processing", IEEE TASSP 1981, with a = -0.75.
-
-    Args:
-        x: (N, C, H, W).
-        pair_of: the factors of height and width.
-        by_size: compute the places from new size / old size instead of the factors, as a resize to a size does.
-    """
-    axes = zip(x.shape[2:], np.float32(pair_of), strict=True)
-    rows, columns = (_weights(size, factor, by_size) for size, factor in axes)
-    return np.einsum("ih,nchw,jw->ncij", rows, x.astype(np.float64), columns)
-
-
-def _weights(size: int, factor: np.float32, by_size: bool, a: float = -0.75) -> np.ndarray:
-    """The matrix (new size, size) that resizes one axis."""
-    new = int(np.floor(np.float32(size) * factor))
-    place = (np.arange(new) + 0.5) / (new / size if by_size else float(factor)) - 0.5
-    matrix = np.zeros((new, size))
-    for tap in range(-1, 3):
-        near = np.floor(place) + tap
-        t = np.abs(place - near)
-        close = ((a + 2) * t - (a + 3)) * t * t + 1
-        far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-        np.add.at(matrix, (np.arange(new), np.clip(near, 0, size - 1).astype(int)), np.where(t <= 1, close, far))
-    return matrix
 
 
 # --- knn_plugin ----------------------------------------------------------------------------------------------------
@@ -861,7 +766,7 @@ def judge_knn_plugin(v: Judge) -> None:
         )
         cloud(v.rng, case, *EXAMPLE)
     arrays_of_both = cloud(v.rng, QUERIES[1], *BOTH_COUNTS)
-    with v.check("gives torch.ops.oplab.knn_query in PyTorch, or its first result"):
+    with v.require("gives torch.ops.oplab.knn_query in PyTorch, or its first result"):
         for case, clouds in drawn:
             for index, arrays in enumerate(clouds):
                 found = returned(v, f"{case.call}, cloud {index + 1}", len(case.outputs))
@@ -873,10 +778,8 @@ def judge_knn_plugin(v: Judge) -> None:
                         )
                 with about(f"{case.call}, coordinates around {SHIFTS[index]}" if SHIFTS[index] else case.call):
                     expect_neighbours(found, case, arrays)
-    if not v.ok:
-        return
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("one oplab::KNNQuery with nsample, two outputs, and each input in its own place"):
+    with v.require("one oplab::KNNQuery with nsample, two outputs, and each input in its own place"):
         for case in QUERIES:
             with about(case.title):
                 models[case.title] = model = exported_query(v, case)
@@ -890,9 +793,7 @@ def judge_knn_plugin(v: Judge) -> None:
                 nodes.expect_alone(model, "oplab::KNNQuery")
         with about(BOTH):
             two = expect_both(v)
-    if len(models) < len(QUERIES) or not v.results[-1].passed:
-        return
-    with v.check("says the dtypes and shapes of both outputs"):
+    with v.require("says the dtypes and shapes of both outputs"):
         for case in QUERIES:
             with about(case.title):
                 expect_declared(models[case.title], 0, "INT32", [None, case.nsample])
@@ -902,8 +803,6 @@ def judge_knn_plugin(v: Judge) -> None:
         with about(f"{BOTH}, of fixed shapes"):
             for index, (rows, nsample) in enumerate([(16, 3), (16, 3), (7, 2)]):
                 expect_rows(two, index, rows, nsample)
-    if not v.results[-1].passed:
-        return
     with v.check("finds the neighbours in ONNX Runtime, in clouds that were not exported"):
         for case in QUERIES:
             for counts in CLOUDS:
@@ -993,16 +892,9 @@ def expect_query_inputs(node: onnx.NodeProto, case: Query) -> None:
 
 def expect_neighbours(found: Sequence[np.ndarray], case: Query, arrays: Mapping[str, np.ndarray]) -> None:
     """The neighbours by brute force: idx, and dist where it is there."""
-    idx = found[0]
-    right_idx, right_dist = neighbours(arrays if case.asks else _own(arrays), case.nsample)
-    likely = {"The distances are squared.": right_dist.astype(np.float64) ** 2}
-    causes: dict[str, np.ndarray] = {}
-    if idx.shape == right_idx.shape and idx.dtype == right_idx.dtype and np.abs(arrays["xyz"]).max(initial=0) > 1000:
-        causes["Around such coordinates |p|² + |q|² - 2pq loses what p - q has: subtract first, then square."] = idx
-    expect_close(idx, right_idx, name="idx", likely=causes)
+    feeds = arrays if case.asks else {name: arrays[name] for name in ("xyz", "offset")}
+    expect_idx(found[0], feeds, case.nsample)
+    right = neighbours(feeds, case.nsample)[1]
     for dist in found[1:]:
-        expect_close(dist, right_dist, name="dist", likely=likely)
-
-
-def _own(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: arrays[name] for name in ("xyz", "offset")}
+        likely = {"The distances are squared.": right.astype(np.float64) ** 2}
+        expect_close(dist, right, name="dist", likely=likely)

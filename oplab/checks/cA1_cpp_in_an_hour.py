@@ -91,20 +91,24 @@ def collect_clamp(c: Collect) -> None:
         c.value(f"{title}: out", y.copy())
 
 
+def clamp_ideas(case: Clamp, x: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "The two limits are exchanged": _clamped(x, case.high, case.low),
+        "Only the lower limit is applied": np.maximum(x, np.float32(case.low)),
+        "Only the upper limit is applied": np.minimum(x, np.float32(case.high)),
+        "A NaN becomes the lower limit": np.nan_to_num(_clamped(x, case.low, case.high), nan=case.low, posinf=np.inf),
+        "Nothing was written": np.full_like(x, UNTOUCHED),
+    }
+
+
 def judge_clamp(v: Judge) -> None:
     inputs = {case.title: _values(v.rng, case) for case in CLAMPS}
     with v.check("values"):
         for case in CLAMPS:
             x = inputs[case.title]
             expected = _clamped(x, case.low, case.high)
-            likely = {
-                "The two limits are exchanged": _clamped(x, case.high, case.low),
-                "Only the lower limit is applied": np.maximum(x, np.float32(case.low)),
-                "Only the upper limit is applied": np.minimum(x, np.float32(case.high)),
-                "A NaN becomes the lower limit": np.nan_to_num(expected, nan=case.low, posinf=np.inf),
-                "Nothing was written": np.full_like(x, UNTOUCHED),
-            }
             expect_returned(v, case.title, 0)
+            likely = clamp_ideas(case, x)
             expect_close(v.array(f"{case.title}: out"), expected, name=case.title, rtol=0, atol=0, likely=likely)
     with v.check("the input is only read"):
         for case in CLAMPS:
@@ -127,12 +131,7 @@ def expect_returned(v: Judge, title: str, expected: int) -> None:
 
 # --- mean ------------------------------------------------------------------------------------------------------------
 
-MEANS = {
-    "12 values": 12,
-    "1 value": 1,
-    "3 values, one of them a NaN": 3,
-    "1 000 003 values near 1000": 1_000_003,
-}
+MEANS = {"12 values": 12, "1 value": 1, "3 values, one of them a NaN": 3, "1 000 003 values near 1000": 1_000_003}
 
 
 def _to_mean(rng: Draws, count: int, dtype: type) -> np.ndarray:
@@ -166,26 +165,29 @@ def collect_mean(c: Collect) -> None:
                 c.value(f"{name}, {title}", result)
 
 
+def expect_mean(got: np.ndarray, x: np.ndarray, name: str) -> None:
+    exact, dtype = x.astype(np.float64).mean(), x.dtype
+    expected = np.array([exact], dtype)
+    likely = {
+        "The function returns 0, and has written nothing": np.full(1, UNTOUCHED, dtype),
+        "This is the sum": expected * x.size,
+        "The second call gets twice the sum: it remembers the first": expected * 2,
+    }
+    if dtype == np.float32:
+        likely["The sum is computed in float"] = np.cumsum(x, dtype=dtype)[-1:] / dtype.type(x.size)
+    else:
+        likely["The mean of a double array passes through float"] = np.array([exact], np.float32).astype(dtype)
+    expect_close(got, expected, name=name, rtol=2e-7 if dtype == np.float32 else 1e-12, atol=0, likely=likely)
+
+
 def judge_mean(v: Judge) -> None:
     with v.check("values"):
         for dtype, name in ((np.float32, "mean_float"), (np.float64, "mean_double")):
             for title, count in MEANS.items():
                 x = _to_mean(v.rng, count, dtype)
-                exact = x.astype(np.float64).mean()
-                expected = np.array([exact], dtype)
                 for again in ("", ", again"):
                     expect_returned(v, f"{name}, {title}{again}", 0)
-                    got = v.array(f"{name}, {title}{again}")
-                    likely = {
-                        "The function returns 0, and has written nothing": np.full(1, UNTOUCHED, dtype),
-                        "This is the sum": expected * count,
-                        "The second call gets twice the sum: it remembers the first": expected * 2,
-                        "The mean of a double array passes through float": np.array([exact], np.float32).astype(dtype),
-                    }
-                    if dtype is np.float32:
-                        likely["The sum is computed in float"] = np.cumsum(x, dtype=dtype)[-1:] / dtype(count)
-                    tolerance = 2e-7 if dtype is np.float32 else 1e-12
-                    expect_close(got, expected, name=f"{name}, {title}{again}", rtol=tolerance, atol=0, likely=likely)
+                    expect_mean(v.array(f"{name}, {title}{again}"), x, f"{name}, {title}{again}")
     with v.check("no mean"):
         for name in ("mean_float", "mean_double"):
             for title in ("no values", "count is -1", "values is a null pointer", "result is a null pointer"):
@@ -272,6 +274,21 @@ def _means(values: np.ndarray, size: int) -> np.ndarray:
     return np.array([wide[max(0, i + 1 - size) : i + 1].mean() for i in range(len(values))], np.float32)
 
 
+def expect_window(got: np.ndarray, every: np.ndarray, size: int, first: int = 0) -> None:
+    """Demand the means of a window, from that of value number ``first`` on."""
+    counts = np.minimum(np.arange(len(every)) + 1, size)
+    expected = _means(every, size)
+    likely = {
+        "Before the window is full, the sum is divided by its size": expected * (counts / size),
+        "The mean is that of all values": _means(every, len(every)),
+        "The window is one value too long": _means(every, size + 1),
+        "The window is one value too short": _means(every, max(1, size - 1)),
+        "*mean was not written": np.full_like(expected, UNTOUCHED),
+    }
+    likely = {cause: wrong[first:] for cause, wrong in likely.items()}
+    expect_close(got, expected[first:], name=f"size {size}", rtol=1e-5, atol=1e-6, likely=likely)
+
+
 def judge_window(v: Judge) -> None:
     streams = [_pushes(v.rng) for _ in SIZES]
     values = _pushes(v.rng)
@@ -282,18 +299,7 @@ def judge_window(v: Judge) -> None:
                 raise WrongAnswer(f"{title}: window_new returns a null pointer.")
             expect_returned(v, title, 0)
             every = np.concatenate([[np.float32(0.5)], stream])
-            got, expected = v.array(title), _means(every, size)[1:]
-            padded = np.array(
-                [every[max(0, i + 1 - size) : i + 1].sum() / size for i in range(1, len(every))], np.float32
-            )
-            likely = {
-                "Before the window is full, the sum is divided by its size": padded,
-                "The mean is that of all values": _means(every, len(every))[1:],
-                "The window is one value too long": _means(every, size + 1)[1:],
-                "The window is one value too short": _means(every, max(1, size - 1))[1:],
-                "*mean was not written": np.full_like(got, UNTOUCHED),
-            }
-            expect_close(got, expected, name=title, rtol=1e-5, atol=1e-6, likely=likely)
+            expect_window(v.array(title), every, size, first=1)
     with v.check("each window has its own values"):
         expected = np.stack([_means(values, 3), _means(-values, 3)], axis=1)
         expect_close(v.array("two windows, in turns"), expected, name="two windows, in turns", rtol=1e-5, atol=1e-6)

@@ -52,14 +52,12 @@ class Scenario:
 
     Attributes:
         engines: by engine, what it does in each case.
-        hint: the sentence for an answer that is not the expected one.
     """
 
     check: str
     model: onnx.ModelProto
     cases: list[Values]
     engines: Mapping[str, Sequence[Faulty]]
-    hint: str
     allowed: Mapping[str, list[Reading]] = field(default_factory=dict)
 
     def expected(self) -> list[tuple[str, int, str, str]]:
@@ -166,8 +164,11 @@ def _engines(rng: Draws, cases: int = 1, **doing: Faulty | Sequence[Faulty]) -> 
     return {name: found[name] for name in (str(name) for name in rng.permutation(sorted(found)))}
 
 
-def scenarios(rng: Draws) -> list[Scenario]:
-    """All calls. The faults are larger than the tolerances by a factor of three or more, roundings are smaller."""
+def scenarios(rng: Draws) -> dict[str, Scenario]:
+    """All calls, by the sentence for an answer that is not the expected one.
+
+    The faults are larger than the tolerances by a factor of three or more, roundings are smaller.
+    """
     chain = _parsed("""net (float[n, 4] x) => (float[n, 4] y) {
         a = Tanh(x)  b = Abs(a)  c = Sqrt(b)  d = Add(c, a)  y = Exp(d) }""")
     x = [{"x": (rng.integers(1, 9, (2 + k, 4)) / 4).astype(np.float32)} for k in range(2)]
@@ -205,9 +206,9 @@ def scenarios(rng: Draws) -> list[Scenario]:
     copies: dict[str, list[Reading]] = {"r": [lambda a, _roi, s: a.copy()]}
     empties = {"x": np.zeros((0, 4), np.float32)}
 
-    def one(check: str, model: onnx.ModelProto, cases: list[Values], hint: str, **doing: Any) -> Scenario:
+    def one(check: str, model: onnx.ModelProto, cases: list[Values], **doing: Any) -> Scenario:
         allowed = doing.pop("allowed", {})
-        return Scenario(check, model, cases, _engines(rng, len(cases), **doing), hint, allowed)
+        return Scenario(check, model, cases, _engines(rng, len(cases), **doing), allowed)
 
     node = "finds the node, not what follows from it"
     vote = "asks the standard, not the majority"
@@ -216,181 +217,115 @@ def scenarios(rng: Draws) -> list[Scenario]:
     special = "compares NaN and infinity"
     permitted = "accepts what the standard allows"
     part = "works with what is recorded, and with each operator set"
-    return [
-        one(node, chain, x, "c is wrong, and what follows from it is right for such a c.", bad=wrong),
-        one(node, chain, x[:1], "Two nodes are wrong in one case.", bad=both),
-        one(
-            node,
-            chain,
-            x,
-            "The engine is wrong in the second case only.",
-            bad=[Faulty(), wrong],
-        ),
-        one(
+    return {
+        "c is wrong, and what follows from it is right for such a c.": one(node, chain, x, bad=wrong),
+        "Two nodes are wrong in one case.": one(node, chain, x[:1], bad=both),
+        "The engine is wrong in the second case only.": one(node, chain, x, bad=[Faulty(), wrong]),
+        "a is 2.0 in one engine and 1.999999 in another, which is rounding; then Floor is right for both.": one(
             node,
             steps,
             [{"x": np.array([1 - 1e-6, 3 - 1e-6, 5.5], np.float32)}],
-            "a is 2.0 in one engine and 1.999999 in another, which is rounding; then Floor is right for both.",
             bad=Faulty({"a": (lambda value: np.array([2, 4, 6.5], np.float32), "")}),
         ),
-        one(vote, chain, x[:1], "Two of three engines are wrong, in the same way.", bad=wrong, bad2=wrong),
-        Scenario(
-            vote,
-            chain,
-            x[:1],
-            {"ort": [wrong], "tvm": [Faulty()], "mnn": [Faulty()]},
-            "ONNX Runtime is one of the engines, and wrong here.",
+        "Two of three engines are wrong, in the same way.": one(vote, chain, x[:1], bad=wrong, bad2=wrong),
+        "ONNX Runtime is one of the engines, and wrong here.": Scenario(
+            vote, chain, x[:1], {"ort": [wrong], "tvm": [Faulty()], "mnn": [Faulty()]}
         ),
-        one(
-            vote,
-            chain,
-            x[:1],
-            "All engines are wrong in the same way.",
-            bad=wrong,
-            bad2=wrong,
-            bad3=wrong,
-            bad4=wrong,
-            bad5=wrong,
+        "All engines are wrong in the same way.": one(
+            vote, chain, x[:1], bad=wrong, bad2=wrong, bad3=wrong, bad4=wrong, bad5=wrong
         ),
-        one(
+        "A value of another dtype is wrong, also if the numbers are equal.": one(
+            type_and_shape, kinds, [feed], bad=Faulty({"y": (_as("float64"), "dtype"), "m": (_as("float64"), "dtype")})
+        ),
+        "m has the shape [3], and the engine has [3, 1] or [1, 3], which NumPy broadcasts.": one(
             type_and_shape,
             kinds,
             [feed],
-            "A value of another dtype is wrong, also if the numbers are equal.",
-            bad=Faulty({"y": (_as("float64"), "dtype"), "m": (_as("float64"), "dtype")}),
-        ),
-        one(
-            type_and_shape,
-            kinds,
-            [feed],
-            "m has the shape [3], and the engine has [3, 1] or [1, 3], which NumPy broadcasts.",
             bad=Faulty({"m": (lambda value: value[:, None], "shape")}),
             bad2=Faulty({"m": (lambda value: value[None], "shape")}),
         ),
-        one(
+        "dtype comes first, then shape, then the values.": one(
             type_and_shape,
             kinds,
             [feed],
-            "dtype comes first, then shape, then the values.",
             bad=Faulty({"m": (lambda value: value[:, None].astype("float64") * 2, "dtype")}),
             bad2=Faulty({"m": (lambda value: value[:, None] * 2, "shape")}),
         ),
-        one(
-            type_and_shape,
-            chain,
-            [empties],
-            "An empty tensor has a shape as well: [0, 4] is not [4, 0].",
-            bad=Faulty({"y": (lambda value: value.T, "shape")}),
+        "An empty tensor has a shape as well: [0, 4] is not [4, 0].": one(
+            type_and_shape, chain, [empties], bad=Faulty({"y": (lambda value: value.T, "shape")})
         ),
-        one(tolerance, chain, x, "The differences are rounding errors of float32.", bad=Faulty(rounds=True)),
-        one(tolerance, kinds, [feed], "The differences are rounding errors of each type.", bad=Faulty(rounds=True)),
-        one(
+        "The differences are rounding errors of float32.": one(tolerance, chain, x, bad=Faulty(rounds=True)),
+        "The differences are rounding errors of each type.": one(tolerance, kinds, [feed], bad=Faulty(rounds=True)),
+        "1e-6 is much for float64, and 3e-2 is much for float16.": one(
             tolerance,
             kinds,
             [feed],
-            "1e-6 is much for float64, and 3e-2 is much for float16.",
             bad=Faulty({"f": (_scaled(1e-6), "values")}),
             bad2=Faulty({"g": (_scaled(3e-2), "values")}),
         ),
-        one(
-            tolerance,
-            kinds,
-            [feed],
-            "Integers are equal or wrong: these differ by one, and are larger than 2**53.",
-            bad=Faulty({"j": (lambda value: value + 1, "values")}),
+        "Integers are equal or wrong: these differ by one, and are larger than 2**53.": one(
+            tolerance, kinds, [feed], bad=Faulty({"j": (lambda value: value + 1, "values")})
         ),
-        one(
-            tolerance,
-            kinds,
-            [feed],
-            "A bool is another value if it is not the same one.",
-            bad=Faulty({"t": (np.logical_not, "values")}),
+        "A bool is another value if it is not the same one.": one(
+            tolerance, kinds, [feed], bad=Faulty({"t": (np.logical_not, "values")})
         ),
-        one(
-            special,
-            odd,
-            [specials],
-            "NaN where the standard has NaN is right, and so is an infinity of the same sign.",
-            bad=Faulty(rounds=True),
+        "NaN where the standard has NaN is right, and so is an infinity of the same sign.": one(
+            special, odd, [specials], bad=Faulty(rounds=True)
         ),
-        one(
-            special,
-            odd,
-            [specials],
-            "y[0] must be NaN, and the engine has 0.",
-            bad=Faulty({"y": (_first(0), "values")}),
+        "y[0] must be NaN, and the engine has 0.": one(
+            special, odd, [specials], bad=Faulty({"y": (_first(0), "values")})
         ),
-        one(
+        "A NaN where the standard has a number is wrong.": one(
             special,
             chain,
             x[:1],
-            "A NaN where the standard has a number is wrong.",
             bad=Faulty({"y": (_first(nan), "values")}),
             bad2=Faulty({"y": (_first(inf), "values")}),
         ),
-        one(
+        "y[2] must be infinity: the largest float32 and minus infinity are other values.": one(
             special,
             odd,
             [specials],
-            "y[2] must be infinity: the largest float32 and minus infinity are other values.",
             bad=Faulty({"y": (lambda v: np.where(np.isinf(v), np.finfo(np.float32).max, v).astype(v.dtype), "values")}),
             bad2=Faulty({"q": (lambda v: np.where(np.isinf(v), -v, v).astype(v.dtype), "values")}),
         ),
-        one(
-            permitted,
-            resizes,
-            [row],
-            "One engine takes the other reading of r, and what follows from it is right.",
-            bad=Faulty(uses=["r"]),
-            bad2=Faulty(uses=["r"], rounds=True),
-            allowed=copies,
+        "One engine takes the other reading of r, and what follows from it is right.": one(
+            permitted, resizes, [row], bad=Faulty(uses=["r"]), bad2=Faulty(uses=["r"], rounds=True), allowed=copies
         ),
-        one(
+        "One engine takes the other reading of r, and then computes b wrongly. Another has a third result for r.": one(
             permitted,
             resizes,
             [row],
-            "One engine takes the other reading of r, and then computes b wrongly. Another has a third result for r.",
             bad=Faulty({"b": (_scaled(1e-2), "values")}, uses=["r"]),
             bad2=Faulty({"r": (_scaled(1e-2), "values")}),
             allowed=copies,
         ),
-        one(
-            permitted,
-            resizes,
-            [row],
-            "No other reading is allowed in this call.",
-            bad=Faulty({"r": (lambda value: _copied(value, row), "values")}),
+        "No other reading is allowed in this call.": one(
+            permitted, resizes, [row], bad=Faulty({"r": (lambda value: _copied(value, row), "values")})
         ),
-        one(
-            part,
-            chain,
-            x,
-            "The engine refuses the first case. That is not a wrong result.",
-            bad=[Faulty(refuses=True), wrong],
+        "The engine refuses the first case. That is not a wrong result.": one(
+            part, chain, x, bad=[Faulty(refuses=True), wrong]
         ),
-        one(
+        "a and b are not recorded: what the standard computes takes their place.": one(
             part,
             chain,
             x[:1],
-            "a and b are not recorded: what the standard computes takes their place.",
             bad=Faulty({"c": (_scaled(1e-3), "values")}, hides=["a", "b"]),
             bad2=Faulty(hides=["a", "b", "c", "d"]),
         ),
-        one(
+        'An input that is left out has the name "". A node may have two outputs, and the first one names it.': one(
             part,
             clips,
             [{"x": (rng.integers(-8, 8, (3, 4)) / 8).astype(np.float32)}],
-            'An input that is left out has the name "". A node may have two outputs, and the first one names it.',
             bad=Faulty({"p": (_first(9), "values")}),
         ),
-        one(
+        "The model imports operator set 11, where Unsqueeze has axes as an attribute.": one(
             part,
             old,
             [{"x": (rng.integers(1, 8, (1, 4)) / 8).astype(np.float32)}],
-            "The model imports operator set 11, where Unsqueeze has axes as an attribute.",
             bad=Faulty({"s": (_scaled(1e-2), "values")}),
         ),
-    ]
+    }
 
 
 def _copied(value: np.ndarray, row: Values) -> np.ndarray:
@@ -407,7 +342,7 @@ def _digest(recorded: Mapping[str, list[Values | None]]) -> list[bytes]:
 def collect_differ(c: Collect) -> None:
     """Call the learner's function once for each scenario."""
     differ = c.function("differ")
-    for number, scenario in enumerate(scenarios(c.rng)):
+    for number, scenario in enumerate(scenarios(c.rng).values()):
         model = onnx.ModelProto.FromString(scenario.model.SerializeToString())
         recorded = scenario.recorded()
         before = _digest(recorded), model.SerializeToString(), [sorted(feed) for feed in scenario.cases]
@@ -420,21 +355,19 @@ def collect_differ(c: Collect) -> None:
 
 def judge_differ(v: Judge) -> None:
     """Compare each list with the faults that were planted."""
-    told = list(enumerate(scenarios(v.rng)))
-    for check in dict.fromkeys(scenario.check for _, scenario in told):
+    told = scenarios(v.rng)
+    for check in dict.fromkeys(scenario.check for scenario in told.values()):
         with v.check(check):
-            for number, scenario in told:
+            for number, (hint, scenario) in enumerate(told.items()):
                 if scenario.check == check:
-                    _expect(v, number, scenario)
+                    _expect(scenario, hint, v.value(str(number)))
     with v.check("leaves its arguments as they are"):
-        for number, _ in told:
-            if v.value(f"{number}: changed"):
-                raise WrongAnswer("The model, a feed or a recorded array has changed. Copy what you change.")
+        if any(v.value(f"{number}: changed") for number in range(len(told))):
+            raise WrongAnswer("The model, a feed or a recorded array has changed. Copy what you change.")
 
 
-def _expect(v: Judge, number: int, scenario: Scenario) -> None:
+def _expect(scenario: Scenario, hint: str, got: object) -> None:
     expected = [found for found in scenario.expected() if found[3]]
-    got = v.value(str(number))
     if not isinstance(got, list | tuple):
         raise WrongAnswer(f"differ must return a list of tuples, got {type(got).__name__}.")
     found = [tuple(one) if isinstance(one, list | tuple) else one for one in got]
@@ -448,4 +381,4 @@ def _expect(v: Judge, number: int, scenario: Scenario) -> None:
         what = f"{missing[0]} is missing"
     else:
         what = "an entry occurs twice, or the order is another one"
-    raise WrongAnswer(f"{scenario.hint} Expected {expected}, got {found}: {what}.")
+    raise WrongAnswer(f"{hint} Expected {expected}, got {found}: {what}.")

@@ -12,15 +12,21 @@ import pytest
 
 from oplab.checks import c04_aten_symbolic as c04
 from oplab.checks import c05_writing_symbolic as c05
+from oplab.checks import c07_cpp_operators as c07
+from oplab.checks import c08_functions_and_plugins as c08
 from oplab.checks import c09_exporter_archaeology as c09
 from oplab.checks import c10_modern_exporter as c10
 from oplab.checks import c11_kernels_without_a_compiler as c11
+from oplab.checks import c12_ort_kernels as c12
 from oplab.checks import c13_real_kernels as c13
 from oplab.checks import c16_capstone as c16
+from oplab.checks import c18_four_engines as c18
+from oplab.checks import cA1_cpp_in_an_hour as cA1
 from oplab.checks import exporting
 from oplab.checks.expected import Expected
-from oplab.checks.references.points import neighbours
+from oplab.checks.references.points import filled, neighbours
 from oplab.checks.references.resizing import expect_resized, resized
+from oplab.checks.references.sums import expect_gradient, expect_gradients_apart, mistaken_sums
 from oplab.parity import arrays
 from oplab.parity.arrays import WrongAnswer, expect_close
 from tests.support import ROOT
@@ -161,7 +167,88 @@ def _tables(rng: np.random.Generator, centred: bool) -> Iterator[Run]:
 def _capstone_knn(rng: np.random.Generator) -> Iterator[Run]:
     for feeds in c16.knn_cases(rng).values():
         if feeds["xyz"].size < 1000:
-            yield lambda got, feeds=feeds: c16.expect_neighbours(got, feeds, c16.KNN_K), c16.nearest(feeds, c16.KNN_K)
+            right = filled(neighbours(feeds, c16.KNN_K)[0], "its first entry").astype(np.int64)
+            yield lambda got, feeds=feeds: c16.expect_neighbours(got, feeds, c16.KNN_K), right
+
+
+def _sums_in_cpp(rng: np.random.Generator) -> Iterator[Run]:
+    for case in (*c07.VALUES, *c07.BLOCKS, *c07.GIVEN, *c07.PRECISE, *c07.LAYOUTS):
+        a, b = case.arrays(rng)
+        alpha, beta = case.coefficients or (3.0, 2.0)
+        right = (alpha * a.astype(np.float64) + beta * c07.over_blocks(b, a)).astype(case.dtype)
+        yield lambda got, case=case, a=a, b=b: c07.expect_sum(got, case, a, b), right
+
+
+def _neighbours_in_cpp(rng: np.random.Generator) -> Iterator[Run]:
+    for cloud in c07.CLOUDS:
+        arrays = cloud.arrays(rng)
+        idx, dist = neighbours(c07._feeds(arrays), cloud.nsample)
+        yield lambda got, cloud=cloud, dist=dist, arrays=arrays: c07.expect_found(cloud, got, dist, *arrays), idx
+        yield lambda got, cloud=cloud, idx=idx, arrays=arrays: c07.expect_found(cloud, idx, got, *arrays), dist
+
+
+def _gradients(rng: np.random.Generator) -> Iterator[Run]:
+    numbers = [c08.coefficients(rng) for _ in range(2)]
+    upstream = rng.normal(size=(4, 5))
+    for place, name in enumerate("ab"):
+        yield (
+            lambda got, name=name: expect_gradient(got, name, numbers[0], upstream),
+            numbers[0][place] * upstream,
+        )
+    yield lambda got: expect_gradients_apart([got], numbers, upstream), numbers[0][0] * upstream
+
+
+def _functions(rng: np.random.Generator) -> Iterator[Run]:
+    for case in c08.SUMS:
+        (a, b), numbers = c08.pair(rng, case), c08.coefficients(rng)
+        right = numbers[0] * a + numbers[1] * b
+        yield partial(expect_close, expected=right, likely=mistaken_sums(a, b, numbers, double=True)), right
+
+
+def _nodes(rng: np.random.Generator) -> Iterator[Run]:
+    """MyAdd in ONNX Runtime and in OpenVINO."""
+    given = [(case.attributes.get("alpha"), case.attributes.get("beta")) for case in c12.MY_ADD]
+    given += [weights for case in c18.added_cases(rng).values() for weights in case.weights]
+    for weights in given:
+        feed = c18.terms(rng, (3, 4), "float32")
+        alpha, beta = (other if weight is None else weight for weight, other in zip(weights, (3, 2), strict=True))
+        right = (alpha * feed["a"].astype(np.float64) + beta * feed["b"]).astype(np.float32)
+        yield lambda got, feed=feed, weights=weights: c18.expect_added(got, feed, weights), right
+
+
+def _foo(rng: np.random.Generator) -> Iterator[Run]:
+    for case in c12.PORT_FOO:
+        attr1, attr2, inputs = np.float32(case.attributes["attr1"]), case.attributes["attr2"], c12.draw(rng, case)
+        with np.errstate(all="ignore"):
+            right = np.asarray(attr1 * inputs[0] + inputs[1].astype(np.float64) ** attr2, np.float32)
+        yield partial(expect_close, expected=right, likely=c12.foo_ideas(attr1, attr2, *inputs)), right
+
+
+def _enlarged(rng: np.random.Generator) -> Iterator[Run]:
+    net = c16.given_srcnn(rng)
+    for feeds in c16.photo_cases(rng).values():
+        right, ideas = c16.enlarged(net, feeds)
+        yield partial(expect_close, expected=right, rtol=c16.SHARP, atol=c16.SHARP, likely=ideas), right
+
+
+def _clamps(rng: np.random.Generator) -> Iterator[Run]:
+    for case in cA1.CLAMPS:
+        x = cA1._values(rng, case)
+        right = cA1._clamped(x, case.low, case.high)
+        yield partial(expect_close, expected=right, rtol=0, atol=0, likely=cA1.clamp_ideas(case, x)), right
+
+
+def _means(rng: np.random.Generator) -> Iterator[Run]:
+    for dtype in (np.float32, np.float64):
+        for count in cA1.MEANS.values():
+            x = cA1._to_mean(rng, count, dtype)
+            yield partial(cA1.expect_mean, x=x, name=""), np.array([x.astype(np.float64).mean()], dtype)
+
+
+def _windows(rng: np.random.Generator) -> Iterator[Run]:
+    for size in cA1.SIZES:
+        every = cA1._pushes(rng)
+        yield lambda got, size=size, every=every: cA1.expect_window(got, every, size), cA1._means(every, size)
 
 
 def _photos(rng: np.random.Generator) -> Iterator[Run]:
@@ -170,6 +257,16 @@ def _photos(rng: np.random.Generator) -> Iterator[Run]:
 
 
 LIKELY = {
+    "c07.my_add": _sums_in_cpp,
+    "c07.my_add_backward and c08.my_add_function": _gradients,
+    "c07.knn_query": _neighbours_in_cpp,
+    "c08.my_add_function": _functions,
+    "c12.my_add and c18": _nodes,
+    "c12.port_foo": _foo,
+    "c16.super_resolution": _enlarged,
+    "cA1.clamp": _clamps,
+    "cA1.mean": _means,
+    "cA1.window": _windows,
     "c10.translate_searchsorted": _searches,
     "c11.reference_knn": _reference_knn,
     "c13.grid": _grids,

@@ -1,8 +1,9 @@
-"""The course's bicubic resize in matrices, and what learners compute in its place: shared by chapters 16 and 18."""
+"""The course's bicubic resize in matrices, and what learners compute in its place: shared by chapters 08, 16 and 18."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -46,14 +47,8 @@ def _matrix(length: int, scale: np.float32, a: float, place: str, side: str, bor
     """(new, length): the weight of each pixel of one side in each pixel of the new one."""
     exact = float(scale)
     product = np.float32(length) * scale
-    new = int(
-        {
-            "float": np.floor(product),
-            "double": np.floor(length * exact),
-            "up": np.ceil(product),
-            "half": np.floor(product + 0.5),
-        }[side]
-    )
+    sides = {"float": np.floor(product), "double": np.floor(length * exact), "half": np.floor(product + 0.5)}
+    new = int(sides[side])
     i = np.arange(new)
     at = {
         "scale": (i + 0.5) / exact - 0.5,
@@ -83,46 +78,35 @@ def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) ->
 
     The tolerance is for a kernel that computes places in float: they err by 1e-7 of their size, 30 here, and a weight by twice that.
     """
-    expected = resized(feeds)
+    expected, scales = resized(feeds), feeds["scales"]
     if got.dtype == expected.dtype and got.shape == expected.shape and np.allclose(got, expected, rtol=1e-3, atol=1e-4):
         return  # the rest is for the message
-    scales = feeds["scales"]
-    swapped = {"x": feeds["x"], "scales": scales[[0, 1, 3, 2]]}
-    likely = {
-        "These are the weights with a = -0.5; ONNX's Resize and this kernel have a = -0.75.": resized(feeds, a=-0.5),
-        "Pixel i is at (i + 0.5) / scale - 0.5; this is i / scale, without the halves.": resized(
-            feeds, place="no half"
-        ),
-        "This is aligned at the corners: pixel i is at (i + 0.5) / scale - 0.5.": resized(feeds, place="corners"),
-        "The place of a pixel follows from the scale, not from the quotient of the two sizes.": resized(
-            feeds, place="quotient"
-        ),
-        "A side that becomes one pixel shows the place 0 here; it is at 0.5 / scale - 0.5, by the rule for all sides.": resized(
-            feeds, place="one at 0"
-        ),
-        "Pixels beyond a border are left out here, and the other weights are scaled up; the border's pixel counts in their place.": resized(
-            feeds, border="left out"
-        ),
-        "The factors are swapped: scales[2] is the height's, scales[3] the width's.": resized(swapped),
-        "Everything is enlarged 2 times, whatever scales is.": resized(
-            {"x": feeds["x"], "scales": np.array([1, 1, 2, 2], np.float32)}
-        ),
-        "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": resized(
-            feeds, side="double"
-        ),
-        "A side is floor(size * scale); here it is rounded to the nearest number.": resized(feeds, side="half"),
-        "These are two pixels in each direction, bilinear; it is the four of Keys' cubic.": resized(
-            feeds, weights="linear"
-        ),
-        "A place below 0 is rounded towards 0 here: std::floor it before you make it an integer.": resized(
-            feeds, weights="towards 0"
-        ),
-        "The width follows scales[2]; it has its own factor, scales[3].": resized(
-            {"x": feeds["x"], "scales": scales[[0, 1, 2, 2]]}
-        ),
+    mistakes: dict[str, dict[str, Any]] = {
+        "These are the weights with a = -0.5; ONNX's Resize and this kernel have a = -0.75.": {"a": -0.5},
+        "Pixel i is at (i + 0.5) / scale - 0.5; this is i / scale, without the halves.": {"place": "no half"},
+        "This is aligned at the corners: pixel i is at (i + 0.5) / scale - 0.5.": {"place": "corners"},
+        "The place of a pixel follows from the scale, not from the quotient of the two sizes.": {"place": "quotient"},
+        "A side that becomes one pixel shows the place 0 here; it is at 0.5 / scale - 0.5, by the rule for all sides.": {
+            "place": "one at 0"
+        },
+        "Pixels beyond a border are left out here, and the other weights are scaled up; the border's pixel counts in their place.": {
+            "border": "left out"
+        },
+        "The factors are swapped: scales[2] is the height's, scales[3] the width's.": {"scales": scales[[0, 1, 3, 2]]},
+        "Everything is enlarged 2 times, whatever scales is.": {"scales": np.array([1, 1, 2, 2], np.float32)},
+        "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": {"side": "double"},
+        "A side is floor(size * scale); here it is rounded to the nearest number.": {"side": "half"},
+        "These are two pixels in each direction, bilinear; it is the four of Keys' cubic.": {"weights": "linear"},
+        "A place below 0 is rounded towards 0 here: std::floor it before you make it an integer.": {
+            "weights": "towards 0"
+        },
+        "The width follows scales[2]; it has its own factor, scales[3].": {"scales": scales[[0, 1, 2, 2]]},
     }
-    first = resized({"x": np.repeat(feeds["x"][:, :1], feeds["x"].shape[1], axis=1), "scales": scales})
-    likely["Every channel shows the first one."] = first
+    likely = {
+        cause: resized({"x": feeds["x"], "scales": mistake.pop("scales", scales)}, **mistake)
+        for cause, mistake in mistakes.items()
+    }
+    likely["Values are cut off at 0 and 1: bicubic overshoots, and nothing bounds the result."] = expected.clip(0, 1)
     if got.shape[2:] == kept != expected.shape[2:]:
         likely[
             "These are the height and width of the first run: something of it is kept, in a member or a static variable."
