@@ -252,8 +252,8 @@ print(*graph(disabled=["MatMulScaleFusion"]))
 # %%
 BETWEEN = """<ir_version: 10, opset_import: ["": 20]>
 between (float[1, 2, 4, 4] x) => (float[1, 1, 4, 2] y)
-<float[1, 2, 1, 1] k = {1, 1}, float[4, 2] w = {1, 1, 1, 1, 1, 1, 1, 1}, float small = {0.015625}>
-{
+<float[1, 2, 1, 1] k = {1, 1}, float[4, 2] w = {1, 1, 1, 1, 1, 1, 1, 1},
+ float small = {0.015625}> {
     a = Conv(x, k)
     [guard] b = Mul(a, small)
     y = MatMul(b, w)
