@@ -87,9 +87,12 @@ OrtCustomOpDomain* made = nullptr;
 
 OrtStatus* make_domain(const OrtApi& table) noexcept {
   Ort::InitApi(&table);
-  if (OrtStatus* failed = table.CreateCustomOpDomain("c17", &made)) return failed;
-  if (OrtStatus* failed = table.CustomOpDomain_Add(made, &truncates)) return failed;
-  return table.CustomOpDomain_Add(made, &rounds);
+  OrtCustomOpDomain* domain = nullptr;
+  if (OrtStatus* failed = table.CreateCustomOpDomain("c17", &domain)) return failed;
+  if (OrtStatus* failed = table.CustomOpDomain_Add(domain, &truncates)) return failed;
+  if (OrtStatus* failed = table.CustomOpDomain_Add(domain, &rounds)) return failed;
+  made = domain;
+  return nullptr;
 }
 
 OrtStatus* refusal(const OrtApiBase& base) {
