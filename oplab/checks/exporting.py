@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
+import pkgutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -261,8 +263,12 @@ def expect_only_mine(names: Sequence[str]) -> None:
 
 def own(operator: str) -> list[int]:
     """The opsets from which PyTorch has a mapping of its own of this operator, whatever was registered."""
+    import torch
     from torch.onnx._internal.torchscript_exporter.registration import registry
 
+    for module in pkgutil.iter_modules(torch.onnx.__path__):  # most of them are loaded by an export
+        if module.name.startswith("symbolic_opset"):
+            importlib.import_module(f"torch.onnx.{module.name}")
     group = registry.get_function_group(operator)
     return sorted(group._functions._base) if group else []
 

@@ -33,9 +33,10 @@ def mistaken_sums(a: np.ndarray, b: np.ndarray, given: Weights, *, double: bool 
         "alpha and beta are swapped.": (beta, alpha),
         "alpha and beta are ignored: this is 3 * a + 2 * b.": DEFAULTS,
         "alpha and beta have lost their fraction: they are floats.": (float(int(alpha)), float(int(beta))),
-        "A coefficient of 0 is a value, and not one that is left out.": (given[0] or 3.0, given[1] or 2.0),
     }
-    for others in ((0.0, 0.0), (1.0, 1.0), (2.0, 1.0)):
+    if (alpha == 0) != (beta == 0):
+        chosen["A coefficient of 0 is a value, and not one that is left out."] = (given[0] or 3.0, given[1] or 2.0)
+    for others in ((0.0, 0.0), (1.0, 1.0), (2.0, 1.0)) if None in given else ():
         sentence = (
             f"What is left out is alpha = 3 or beta = 2; here it is alpha = {others[0]:g} or beta = {others[1]:g}."
         )
