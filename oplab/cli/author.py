@@ -95,7 +95,7 @@ def author(
     notebook: Annotated[bool, typer.Option("--notebook", help="execute the chapter's notebook at the end")] = False,
     jobs: Jobs = CORES,
 ) -> None:
-    """Make the stubs of exercises, check their rules, grade their known answers, and say what is next."""
+    """Make and grade exercises that you write, and say what is next."""
     from oplab.authoring import lint
     from oplab.authoring.making import make_stubs
 
