@@ -1,4 +1,4 @@
-"""The one kind of error that is shown to a user as a sentence instead of a traceback."""
+"""Errors that are shown to a user as a sentence instead of a traceback."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ class OplabError(Exception):
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this instead of printing its own traceback
         return [str(self)]
+
+
+class WrongAnswer(AssertionError):
+    """An answer is not right. The message is written for the learner."""
 
 
 def without_advice(text: str) -> str:

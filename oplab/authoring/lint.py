@@ -20,7 +20,7 @@ from pathlib import Path
 
 from oplab.authoring import lesson_rules, mutants, translations, words
 from oplab.course import stubs, translated
-from oplab.course.manifest import NUMBER, Course, Exercise, preloads
+from oplab.course.manifest import NUMBER, Chapter, Course, Exercise, preloads
 from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import write_atomically
@@ -199,10 +199,11 @@ def lint(course: Course, ids: Iterable[str] | None = None) -> list[Finding]:
 
 def only(course: Course, ids: Collection[str]) -> Course:
     """The course as if it had only these exercises, in all of its chapters."""
-    exercises = [tuple(each for each in chapter.exercises if each.id in ids) for chapter in course.chapters]
-    return replace(
-        course, chapters=tuple(map(lambda chapter, kept: replace(chapter, exercises=kept), course.chapters, exercises))
-    )
+
+    def kept(chapter: Chapter) -> Chapter:
+        return replace(chapter, exercises=tuple(each for each in chapter.exercises if each.id in ids))
+
+    return replace(course, chapters=tuple(map(kept, course.chapters)))
 
 
 def concerns(course: Course, finding: Finding, chosen: set[str]) -> bool:

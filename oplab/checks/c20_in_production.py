@@ -565,9 +565,9 @@ def judge_crash_report(v: Judge) -> None:
             for what, size in SIZES.items():
                 length, size = v.value(f"{title}, {what}: length"), size or len(crash.report) + 1
                 if length != len(crash.report):
-                    why = " snprintf returns the length of the whole text, not of what fits." if size else ""
+                    cut = " snprintf returns the length of the whole text, not of what fits." if length < size else ""
                     raise WrongAnswer(
-                        f"{title}, {what}: the report has {len(crash.report)} characters, and {length} is returned.{why * (length < size)}"
+                        f"{title}, {what}: the report has {len(crash.report)} characters, and {length} is returned.{cut}"
                     )
                 if size > 0 and v.value(f"{title}, {what}") != crash.report[: size - 1]:
                     raise WrongAnswer(

@@ -132,8 +132,9 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
     Raises:
         WrongAnswer: no output depends on one of them.
     """
+    reached = needed(model)
     for name in names:
-        if name not in needed(model):
+        if name not in reached:
             raise WrongAnswer(
                 f"No output depends on the graph input {name!r}: what was computed from it at export is in the graph as a constant, "
                 f"or it was left out. The graph has {_list(ops(model))}."

@@ -50,9 +50,8 @@ def _state(value: Any) -> Any:
         return value.SerializeToString()
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype, value.tobytes()
-    return (
-        [id(entry) for entry in value] if isinstance(value, list) else value
-    )  # entries can be arrays, which have no ==
+    # Entries can be arrays, which have no ==.
+    return [id(entry) for entry in value] if isinstance(value, list) else value
 
 
 def recorded_model(v: Judge, name: str, wanted: str = "ModelProto") -> Any:

@@ -143,27 +143,27 @@ def expect_valid(model: onnx.ModelProto) -> None:
         graphs.expect_valid(model)
     except WrongAnswer as error:
         reason = str(error).rstrip(".")
-        if "No Op registered for" in reason:
-            raise WrongAnswer(
-                f"{reason}. g.op does not check whether ONNX has an operator of that name at opset {graphs.opset(model)}."
-            ) from None
-        if "Unrecognized attribute" in reason and "Clip" in reason:
-            raise WrongAnswer(
-                f"{reason}. Clip has the attributes min and max up to opset 10; from opset 11 on they are inputs."
-            ) from None
-        if "schema(::Clip:6) has input size" in reason:
-            raise WrongAnswer(
-                f"{reason}. Clip takes its bounds as inputs only since opset 11; before that they are attributes."
-            ) from None
-        if "Unrecognized attribute: axes" in reason and "Squeeze" in reason:
-            raise WrongAnswer(
-                f"{reason}. From opset 13 on the axes of Squeeze are an input. Gather with an index without axes needs no Squeeze."
-            ) from None
-        if "inconsistent type" in reason:
-            raise WrongAnswer(
-                f"{reason}. Inputs that share a type need constants of exactly that dtype: torch.tensor(number, dtype=x.type().dtype())."
-            ) from None
-        raise
+        cause = next((cause for words, cause in _INVALID.items() if all(word in reason for word in words)), None)
+        if cause is None:
+            raise
+        raise WrongAnswer(f"{reason}. {cause.format(opset=graphs.opset(model))}") from None
+
+
+_INVALID = {  # what the checker's reason contains, and the usual cause
+    ("No Op registered for",): "g.op does not check whether ONNX has an operator of that name at opset {opset}.",
+    ("Unrecognized attribute", "Clip"): (
+        "Clip has the attributes min and max up to opset 10; from opset 11 on they are inputs."
+    ),
+    ("schema(::Clip:6) has input size",): (
+        "Clip takes its bounds as inputs only since opset 11; before that they are attributes."
+    ),
+    ("Unrecognized attribute: axes", "Squeeze"): (
+        "From opset 13 on the axes of Squeeze are an input. Gather with an index without axes needs no Squeeze."
+    ),
+    ("inconsistent type",): (
+        "Inputs that share a type need constants of exactly that dtype: torch.tensor(number, dtype=x.type().dtype())."
+    ),
+}
 
 
 def judge(

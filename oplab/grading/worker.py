@@ -18,11 +18,10 @@ from oplab.checks.draws import InputsDiffer, rng_for
 from oplab.checks.errors import LearnerError, find_todo, first_line, learner_line
 from oplab.checks.evidence import Collect, EvidenceTampered
 from oplab.checks.judge import CheckResult, Enough, Judge
-from oplab.errors import OplabError
+from oplab.errors import OplabError, WrongAnswer
 from oplab.grading import policy, protocol
 from oplab.grading.protocol import Job, Report, Share
 from oplab.grading.results import UNREADABLE, Check
-from oplab.parity.arrays import WrongAnswer
 
 MAX_REPORT = 256 << 10
 # What Python raises where a value is not of the type that the code expects.

@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from oplab.errors import WrongAnswer
+
 # Relative and absolute tolerance by dtype: a few rounding errors of a short chain of operations.
 TOLERANCE = {
     "float16": (1e-2, 1e-3),
     "float32": (1e-4, 1e-5),
     "float64": (1e-9, 1e-10),
 }
-
-
-class WrongAnswer(AssertionError):
-    """An answer is not right. The message is written for the learner."""
 
 
 @dataclass(frozen=True)

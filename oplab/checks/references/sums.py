@@ -68,9 +68,9 @@ def expect_gradient(
         "3 and 2 are the defaults: this call had other coefficients.": default * upstream,
         "The incoming gradient is not used: this is right for a sum only.": np.full_like(upstream, own),
         ROUNDED: float(np.float32(own)) * upstream,
-        "Both coefficients were applied: the incoming gradient was changed in place by the first.": own
-        * other
-        * upstream,
+        "Both coefficients were applied: the incoming gradient was changed in place by the first.": (
+            own * other * upstream
+        ),
     }
     right = np.asarray(own * upstream, upstream.dtype)
     expect_close(got, right, name=f"{called}the gradient of {name}", likely={**mistakes, **(likely or {})})
