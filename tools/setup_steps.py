@@ -267,7 +267,7 @@ def set_up(context: Context) -> int:
         return 0
     context.stamp("").parent.mkdir(parents=True, exist_ok=True)
     # before gigabytes are downloaded
-    compiler._find(os.environ.get("CXX", "").strip(), context.env.variables()["PATH"])
+    compiler.find_compiler(context.env.variables()["PATH"])
 
     def waiting(owner: str) -> None:
         context.console.say(f"Another set-up of this folder is running (process {owner}). Waiting for it to end ...")

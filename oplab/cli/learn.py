@@ -128,9 +128,8 @@ def check(
     used = track or paths.track()
     folder = submission if submission is not None else paths.part(course.root, used)
     targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
-    from oplab import reports
+    from oplab.grading.client import Server
     from oplab.grading.grader import grade
-    from oplab.grading.shared import SharedServer
     from oplab.grading.text import summary
 
     out = sys.stderr if any(str(path) == "-" for path in targets.values()) else sys.stdout
@@ -139,11 +138,12 @@ def check(
 
         print(detect(course.root, folder).sentence(), file=out)
     with _Display(len(exercises), out) as display, ExitStack() as stack:
-        evidence_server = shared = None
-        if {"json", "html"} & set(targets):
-            evidence_server = stack.enter_context(_evidence_server(course, exercises, folder, sanitize, isolate))
+        pictures = bool({"json", "html"} & set(targets))
+        server = None
+        if pictures:
+            server = _keeping_server(course, exercises, folder, sanitize, isolate)
         elif submission is None and used == "exercises" and not (sanitize or isolate):
-            shared = stack.enter_context(SharedServer(course, preloads(exercises)))
+            server = Server.shared(course, preloads(exercises))
         results = grade(
             course,
             exercises,
@@ -151,24 +151,22 @@ def check(
             jobs=jobs,
             seed=seed,
             sanitize=sanitize,
-            server=evidence_server or shared,
+            server=server and stack.enter_context(server),
             listener=display,
-            isolate=isolate and evidence_server is None,  # an evidence server is isolated itself
+            isolate=isolate and server is None,  # one that keeps evidence is isolated itself
         )
-        if evidence_server is not None:
+        if pictures:
             from oplab.reports.graphs import with_graphs
 
-            results = with_graphs(results, evidence_server.kept)
+            results = with_graphs(results, server.kept)
     ended = gettext("{summary}. Inputs: {seed}", summary=summary(results), seed=f"--seed {results.seed}")
     print(f"\n{ended}", file=out, flush=True)
     if submission is None and used == "exercises":
         _remember(course, results)
         if results.exit_code in (0, 1):
             _suggest(course, results, out)
-    problems = reports.write(results.as_dict(), targets, _titles(course))
-    for problem in problems:
-        warn(f"oplab: {problem}")
-    leave(2 if problems else results.exit_code)
+    _write_reports(results.as_dict(), targets, _titles(course))
+    leave(results.exit_code)
 
 
 def watch(jobs: Jobs = 2) -> None:
@@ -241,10 +239,7 @@ def report(
         titles = _titles(load_course())
     except OplabError:  # a report needs no course: then its chapters are called by their stems
         titles = {}
-    problems = reports.write(reports.read(results), targets, titles)
-    for problem in problems:
-        warn(f"oplab: {problem}")
-    leave(2 if problems else 0)
+    _write_reports(reports.read(results), targets, titles)
 
 
 def doctor() -> None:
@@ -381,16 +376,29 @@ def _targets(**files: Path | None) -> dict[str, Path]:
     Raises:
         OplabError: one of them cannot be written.
     """
-    from oplab.reports import check_targets
-
     targets = {format: path for format, path in files.items() if path is not None}
-    check_targets(targets)
+    if targets:
+        from oplab.reports import check_targets
+
+        check_targets(targets)
     return targets
 
 
-def _evidence_server(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
+def _write_reports(results: dict[str, Any], targets: dict[str, Path], titles: dict[str, str]) -> None:
+    """Write each report; one that cannot be written ends the command."""
+    if targets:
+        from oplab import reports
+
+        problems = reports.write(results, targets, titles)
+        for problem in problems:
+            warn(f"oplab: {problem}")
+        if problems:
+            leave(2)
+
+
+def _keeping_server(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
     """A server that keeps rejected models, so that the report can show them."""
-    from oplab.grading.evidence_server import EvidenceServer
+    from oplab.grading.client import Server
     from oplab.grading.isolation import detect
 
     env = None
@@ -398,7 +406,8 @@ def _evidence_server(course: Course, exercises: Sequence[Exercise], folder: Path
         from oplab.toolchain.build import sanitizer_env
 
         env = sanitizer_env()
-    return EvidenceServer(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
+    isolation = detect(course.root, folder) if isolate else None
+    return Server(preloads(exercises), env=env, isolation=isolation, keep=True)
 
 
 def _remember(course: Course, results: object) -> None:

@@ -20,10 +20,6 @@ import typer
 from typer.core import TyperGroup
 
 from oplab.cli import author, classes, learn, models, project, start
-from oplab.cli.class_similar import similar
-from oplab.cli.clinic import clinic
-from oplab.cli.new_operator import new_operator
-from oplab.cli.update import update
 from oplab.course.manifest import SeveralExercises
 from oplab.errors import OplabError, printable
 
@@ -44,7 +40,7 @@ _CLASS = {
     "grade": classes.grade,
     "report": classes.report,
     "regrade": classes.regrade,
-    "similar": similar,
+    "similar": classes.similar,
     "demo": classes.demo,
 }
 _GROUPS = {"debug": "Find out why a model is wrong.", "class": "Grade a whole class."}
@@ -64,14 +60,14 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
         "parity": models.parity,
         "debug": _DEBUG,
         "capstone": models.capstone,
-        "clinic": clinic,
+        "clinic": models.clinic,
     },
-    "Your own operator": {"new-operator": new_operator, "build": project.build, "test": project.test},
+    "Your own operator": {"new-operator": project.new_operator, "build": project.build, "test": project.test},
     "Set-up": {
         "init": start.init,
         "lab": start.lab,
         "language": start.language,
-        "update": update,
+        "update": start.update,
         "setup": start.setup,
         "wheelhouse": start.wheelhouse,
         "doctor": learn.doctor,

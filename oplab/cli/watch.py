@@ -15,10 +15,10 @@ from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading import last
 from oplab.grading import progress as progressing
+from oplab.grading.client import Server
 from oplab.grading.overview import open_exercises
 from oplab.grading.results import Outcome
 from oplab.grading.service import Service
-from oplab.grading.shared import SharedServer
 from oplab.grading.text import outcome_lines
 
 KEYS = "h hint   n next   l list   a all   ↑↓ scroll   q quit"
@@ -38,7 +38,7 @@ def watch(course: Course, *, jobs: int = 2) -> None:
     folder = course.root / "exercises"
     if not folder.is_dir():
         raise OplabError(f"The folder {folder} is missing.", "Restore it from the repository, or `oplab reset c00`.")
-    with SharedServer(course, host=True) as server:
+    with Server.shared(course, host=True) as server:
         session = Session(course, server, jobs)
         view = Screen(session) if sys.stdin.isatty() and sys.stdout.isatty() else Plain(session)
         session.run(view)
@@ -47,7 +47,7 @@ def watch(course: Course, *, jobs: int = 2) -> None:
 class Session:
     """The state of the watch: what the service tells, and what the keys change."""
 
-    def __init__(self, course: Course, server: SharedServer, jobs: int):
+    def __init__(self, course: Course, server: Server, jobs: int):
         self.course = course
         self.outcomes: dict[str, Outcome] = {}
         self.note = ""

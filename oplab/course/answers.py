@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from oplab.course import stubs, translated
+from oplab.course import stubs
 from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.course.parsing import parse
 from oplab.errors import OplabError
@@ -49,6 +49,8 @@ def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path |
     Raises:
         OplabError: the file cannot be read as Python, so one function cannot be told from the rest, or it cannot be written.
     """
+    from oplab.course import translated
+
     exercises = target.exercises if isinstance(target, Chapter) else (target,)
     folder = course.root / "build" / "backup" / time.strftime("%Y%m%d-%H%M%S")
     done: list[tuple[Path, Path | None]] = []
@@ -86,6 +88,8 @@ def diff(course: Course, exercise: Exercise) -> list[str]:
     Raises:
         OplabError: a file cannot be read, or it is not valid Python.
     """
+    from oplab.course import translated
+
     mark = "#" if exercise.kind == "python" else "//"
     written = _read(course.root / "exercises" / exercise.file)
     texts = (translated.stub(course, exercise.file, written, "en"), reference_text(course, exercise))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,13 +17,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from oplab.checks.sizes import MAX_FILE, MAX_JSON
+from oplab.course.manifest import Course, preloads
 from oplab.errors import OplabError
 from oplab.grading import integrity, protocol
-from oplab.grading.isolation import Isolation
 from oplab.grading.protocol import LOST, Answer, Job
 from oplab.grading.scratch import scratch_folder
+from oplab.grading.shared import Share, is_alive
+
+if TYPE_CHECKING:
+    from oplab.grading.isolation import Isolation
 
 START_LIMIT = 120.0
 ATTEMPTS = 3  # to run a job that something kills
@@ -67,8 +73,12 @@ class Server:
         env: environment variables to add, for example those of a sanitizer.
         isolation: separates the server and its workers from the course, see :mod:`oplab.grading.isolation`.
         many: hundreds of jobs will come: the start may take a second longer to make each of them faster.
+        keep: keep the evidence of what the judge rejected, for pictures of the models (:mod:`oplab.reports.graphs`).
+        share: where other processes of this user find the server, or it finds theirs; see :meth:`shared`.
 
     Attributes:
+        kept: with ``keep``, a folder with one folder of evidence for each exercise that was rejected when it was last graded;
+            else None.
         work: the only folder that an isolated server can write to; None without isolation, and before :meth:`prepare`.
     """
 
@@ -78,8 +88,11 @@ class Server:
         env: Mapping[str, str] | None = None,
         isolation: Isolation | None = None,
         many: bool = False,
+        keep: bool = False,
+        share: Share | None = None,
     ):
         self.preload, self.env, self.many = tuple(preload), dict(env or {}), many
+        self._share = share
         self.isolation = isolation if isolation is not None and isolation.offered else None
         self.work: Path | None = None
         self._package: dict[str, str] | None = None
@@ -94,6 +107,22 @@ class Server:
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-server")
         self._log: Any = None
         self._folders = ExitStack()
+        self.kept: Path | None = self._folders.enter_context(scratch_folder()) if keep else None
+
+    @classmethod
+    def shared(cls, course: Course, preload: Sequence[str] = (), *, host: bool = False, keep: bool = False) -> Server:
+        """The server that all processes of a learner share for a course (:mod:`oplab.grading.shared`).
+
+        Args:
+            course: the course.
+            preload: what to warm up where this object has to start a server; a host warms up everything.
+            host: whether to be the course's host if there is none, and to take over where it ends.
+            keep: as for :class:`Server`.
+        """
+        # The same for whoever starts it: a worker finds the course by these.
+        env = {"OPLAB_ROOT": str(course.root), "OPLAB_TRACK": "exercises"}
+        preload = preloads(course.exercises) if host else preload
+        return cls(preload, env=env, keep=keep, share=Share(course.root, host))
 
     def __enter__(self) -> Server:
         return self
@@ -137,6 +166,8 @@ class Server:
             OplabError: the server cannot start, or a message is malformed.
             RuntimeError: the server is closed.
         """
+        if self.kept is not None and job.half == "collect":
+            shutil.rmtree(self.kept / job.id, ignore_errors=True)  # of an earlier run
         cancels = self._cancels
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -149,6 +180,10 @@ class Server:
             if answer.lost and server is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     server.wait(0.2)  # it may have ended, too, and that takes a moment to be seen
+        if self.kept is not None and job.half == "judge":
+            checks = answer.report.checks if answer.report is not None else ()
+            if not checks or not all(check.passed for check in checks):
+                copy_evidence(job.evidence, self.kept / job.id)
         return answer
 
     def _run(self, job: Job, cancels: int) -> Answer:
@@ -208,7 +243,9 @@ class Server:
     def warm(self) -> bool:
         """Whether the next job need not wait for a start."""
         process = self._process
-        return self._control is not None and process is not None and process.poll() is None
+        if self._control is not None and process is not None and process.poll() is None:
+            return True
+        return self._share is not None and bool(self._idle or self._open)
 
     def cancel(self) -> None:
         """End all running jobs, and those that wait for the server's start.
@@ -231,11 +268,52 @@ class Server:
             self._stop()
             self._starter.shutdown(wait=False)
             self._folders.close()
+            if self._share is not None:
+                self._share.close()
+
+    def listen(self) -> bool:
+        """Become the course's host if this object may and there is none, and say whether it is the host."""
+        with self._lock:
+            return not self._closed and self._listen()
+
+    def _listen(self) -> bool:
+        return self._share is not None and self._share.listen(self._lend, self._sources)
+
+    def _lend(self) -> socket.socket:
+        """A connection to a new supervisor, for another process.
+
+        Raises:
+            OplabError: the server does not start.
+            RuntimeError: this object is closed.
+        """
+        for _ in range(2):
+            with self._lock:
+                self._start()
+                if (conn := self._new_connection()) is not None:
+                    return conn
+        raise OplabError("The grading server was killed repeatedly.")
+
+    def _sources(self) -> dict[str, str]:
+        return self._package if self._package is not None else integrity.digests()
+
+    def _borrow(self) -> bool:
+        """Have an idle supervisor of the host's server, and say whether there is one."""
+        alive = [conn for conn in self._idle if is_alive(conn)]
+        for conn in set(self._idle) - set(alive):
+            conn.close()
+        self._idle = alive
+        if not alive and self._share is not None and (conn := self._share.borrow(START_LIMIT)) is not None:
+            self._idle.append(conn)
+        return bool(self._idle)
 
     def _start(self) -> None:
+        """Have a running server, its own or the host's."""
         if self._closed:
             raise RuntimeError("the grading server is closed")
+        hosting = self._listen()
         if self._process is not None and self._process.poll() is None:
+            return
+        if not hosting and self._borrow():
             return
         self._stop()
         package = integrity.digests()
@@ -354,17 +432,6 @@ def _harmless(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
 
 
-def is_alive(conn: socket.socket) -> bool:
-    """Whether the supervisor of an idle connection still runs: it sends nothing, so only the end of the stream can be read."""
-    try:
-        conn.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
-
-
 def _answer(conn: socket.socket) -> Answer:
     line = bytearray()
     while not line.endswith(b"\n"):
@@ -376,3 +443,29 @@ def _answer(conn: socket.socket) -> Answer:
             return LOST
         line += part
     return protocol.decode(Answer, line)
+
+
+def copy_evidence(evidence: Path, folder: Path) -> None:
+    """Copy the evidence of one exercise, as far as it is plain files of at most MAX_FILE bytes together.
+
+    Args:
+        evidence: the folder of the evidence.
+        folder: the copy; what an earlier run left there is removed.
+    """
+    try:
+        items = evidence / "evidence.json"
+        if items.is_symlink() or not items.is_file() or items.stat().st_size > MAX_JSON:
+            return
+        shutil.rmtree(folder, ignore_errors=True)  # an exercise may be graded twice
+        folder.mkdir()  # without parents: a run whose folder another command has removed
+        shutil.copyfile(items, folder / items.name)
+        room = MAX_FILE
+        for file in sorted(evidence.glob("f*.bin")):
+            if file.is_symlink() or not file.is_file():
+                continue
+            room -= file.stat().st_size
+            if room < 0:
+                return
+            shutil.copyfile(file, folder / file.name)
+    except OSError:  # a full disk: the page has one picture less
+        shutil.rmtree(folder, ignore_errors=True)

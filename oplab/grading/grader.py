@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oplab.course import answers, stubs
 from oplab.course.manifest import Course, Exercise, preloads
@@ -22,13 +23,15 @@ from oplab.errors import OplabError
 from oplab.files import remove_tree
 from oplab.grading import integrity, outcomes, policy, submitted
 from oplab.grading.client import GraderTampered, Server
-from oplab.grading.isolation import detect
 from oplab.grading.outcomes import todo, without_points
-from oplab.grading.protocol import Job
+from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Outcome, Results
-from oplab.grading.scratch import scratch_folder
+from oplab.grading.scratch import HalvesFolders, scratch_folder
 from oplab.grading.split_check import without_judges
-from oplab.toolchain.recipes import Sanitizer
+
+if TYPE_CHECKING:
+    from oplab.grading.isolation import Isolation
+    from oplab.toolchain.recipes import Sanitizer
 
 Listener = Callable[[Exercise, Outcome | None], None]
 
@@ -79,7 +82,7 @@ def grade(
     seed = fresh_seed() if seed is None else seed
     with ExitStack() as stack:
         if server is None:
-            found = detect(course.root, submission) if isolate else None
+            found = _isolation(course.root, submission) if isolate else None
             server = stack.enter_context(
                 Server(preloads(exercises), env=_sanitizer_env() if sanitize else None, isolation=found)
             )
@@ -288,36 +291,38 @@ class _Grader:
         return stubs.make_stub(solution, exercise.file)
 
     def _run(self, exercise: Exercise) -> Outcome:
+        """The outcome of a compiled answer's two halves, each in a worker."""
         checks = self._checks[exercise.chapter]
         if isinstance(checks, Exception):
             file = f"oplab/checks/{self.course.checks_file(exercise).name}"
             return without_points(exercise, "grader_error", _reason(checks, file))
-        library = watched = None
-        if exercise.kind != "python":
-            library, watched = self._builds(exercise)
-            for built in (library, watched):
-                if isinstance(built, Outcome):
-                    return built
-        home = self.scratch / exercise.id
-        remove_tree(home)
-        evidence, scratch, judging = home / "evidence", home / "scratch", home / "judge"
-        # Without parents: where the command was killed, the next one removes this run's folder, and it must not come back.
-        home.mkdir(exist_ok=True)
-        before: list[int | None] = []
+        library, watched = self._builds(exercise)
+        for built in (library, watched):
+            if isinstance(built, Outcome):
+                return built
+        folders = HalvesFolders(self.scratch / exercise.id, watched)
+        job = self._job(exercise, checks, library, folders)
+        answer = self.server.run(_with_references(job), folders.for_collect)
+        outcome = self._collected(exercise, answer, folders)
+        if outcome is None:
+            digests = answer.report.digests if answer.report is not None else {}
+            scratch = folders.for_judge()
+            half = replace(job, half="judge", library=None, source=checks, text=None, scratch=scratch, digests=digests)
+            outcome = self._judged(exercise, self.server.run(_with_references(half), folders.for_judge))
+        remove_tree(folders.home)
+        if outcome.status == "crashed" and self.find_crashes and exercise.kind != "python":
+            outcome = self._with_line(exercise, outcome)
+        message = f"{outcome.message} {outcomes.left_behind(answer)}".strip()
+        return replace(outcome, message=message, output=answer.output, max_rss_kb=answer.max_rss_kb)
 
-        def fresh() -> None:
-            for folder in (evidence, scratch):
-                remove_tree(folder)
-                folder.mkdir()
-            if watched is not None:
-                shutil.copy2(watched, scratch / "pieces.so")
-            before[:] = _inodes(home, evidence, scratch)
-
-        fresh()
+    def _job(self, exercise: Exercise, checks: str, library: Path | None, folders: HalvesFolders) -> Job:
+        """The collect half."""
         isolation = self.server.isolation
         if library is not None and isolation is not None:
-            library = shutil.copy2(library, home / library.name)  # the cache is out of an isolated worker's sight
-        job = Job(
+            library = shutil.copy2(
+                library, folders.home / library.name
+            )  # the cache is out of an isolated worker's sight
+        return Job(
             half="collect",
             id=exercise.id,
             name=exercise.name,
@@ -326,48 +331,42 @@ class _Grader:
             file=self.submission / exercise.file,
             text=self._texts[exercise.file] if exercise.kind == "python" else None,
             library=library,
-            evidence=evidence,
-            scratch=scratch,
+            evidence=folders.evidence,
+            scratch=folders.scratch,
             seed=self.seed,
             limits=exercise.limits,
             sanitized=self.sanitize,
             isolation=isolation.for_worker() if isolation is not None else None,
             not_allowed=exercise.not_allowed,
         )
-        answer = self.server.run(_with_references(job), fresh)
+
+    def _collected(self, exercise: Exercise, answer: Answer, folders: HalvesFolders) -> Outcome | None:
+        """The outcome, where the collect half settles it.
+
+        Raises:
+            _Interference: see :meth:`_unless_alone`.
+        """
         outcome = outcomes.from_collect(exercise, answer, self.submission / exercise.file, self.sanitize)
         if answer.killed in ("processes", "memory", "scratch"):
             self._greedy.add(exercise.id)
         if outcome is not None and (answer.lost or outcome.status == "grader_error"):
             self._unless_alone(exercise, outcome.message)
-        if _inodes(home, evidence, scratch) != before:
+        if folders.removed:
             self._unless_alone(exercise, "its folders were removed while it ran")
-        if outcome is None:
+        return outcome
 
-            def fresh_judge() -> None:
-                remove_tree(judging)
-                judging.mkdir()  # not the scratch folder: the learner's code may have left links there
+    def _judged(self, exercise: Exercise, answer: Answer) -> Outcome:
+        """What the judge half found.
 
-            fresh_judge()
-            digests = answer.report.digests if answer.report is not None else {}
-            half = replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, digests=digests)
-            judged = self.server.run(_with_references(half), fresh_judge)
-            report = judged.report
-            if report is not None and report.outcome == "tampered":
-                self._unless_alone(exercise, report.message)
-            elif report is None and not (judged.signal or judged.killed):
-                self._unless_alone(exercise, "the judge was ended from outside")
-            outcome = outcomes.from_judge(exercise, judged, self.sanitize)
-        remove_tree(home)
-        note = outcomes.left_behind(answer)
-        if outcome.status == "crashed" and self.find_crashes and exercise.kind != "python":
-            outcome = self._with_line(exercise, outcome)
-        return replace(
-            outcome,
-            message=f"{outcome.message} {note}".strip(),
-            output=answer.output,
-            max_rss_kb=answer.max_rss_kb,
-        )
+        Raises:
+            _Interference: see :meth:`_unless_alone`.
+        """
+        report = answer.report
+        if report is not None and report.outcome == "tampered":
+            self._unless_alone(exercise, report.message)
+        elif report is None and not (answer.signal or answer.killed):
+            self._unless_alone(exercise, "the judge was ended from outside")
+        return outcomes.from_judge(exercise, answer, self.sanitize)
 
     def _with_line(self, exercise: Exercise, outcome: Outcome) -> Outcome:
         """The outcome of an answer that crashed, with what the sanitizers find in it, if they do."""
@@ -405,8 +404,10 @@ class _Grader:
             if self._running.get(exercise.id):
                 raise _Interference(message)
 
-    def _builds(self, exercise: Exercise) -> tuple[Path | Outcome, Path | Outcome | None]:
-        """The exercise's library and, where its check watches one, the library in pieces: compiled at the same time."""
+    def _builds(self, exercise: Exercise) -> tuple[Path | Outcome | None, Path | Outcome | None]:
+        """The library of a C++ answer and, where its check watches one, the library in pieces: compiled at the same time."""
+        if exercise.kind == "python":
+            return None, None
         if not exercise.pieces:
             return self._build(exercise, self.sanitize), None
         with ThreadPoolExecutor(1) as other:
@@ -442,11 +443,6 @@ def _read(path: Path) -> str | Exception:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return error
-
-
-def _inodes(*folders: Path) -> list[int | None]:
-    """The inode of each folder: a folder that was removed and made again has another one."""
-    return [folder.stat().st_ino if folder.is_dir() else None for folder in folders]
 
 
 def _for_collect(checks: str, name: str) -> str:
@@ -487,6 +483,12 @@ def _reason(error: Exception, file: str) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"{file} cannot be read: it is not UTF-8 text."
     return f"{file} cannot be read: {getattr(error, 'strerror', None) or error}."
+
+
+def _isolation(root: Path, submission: Path) -> Isolation:
+    from oplab.grading.isolation import detect
+
+    return detect(root, submission)
 
 
 def _sanitizer_env() -> dict[str, str]:

@@ -26,6 +26,7 @@ from typing import Any
 
 from oplab.course.manifest import NUMBER
 from oplab.grading import namespaces, seccomp
+from oplab.grading.protocol import Confinement
 from oplab.paths import PACKAGE, SHIPPED
 from oplab.toolchain import landlock
 
@@ -35,23 +36,6 @@ _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _CHAPTER = re.compile(rf"c{NUMBER}_")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev")
-
-
-@dataclass(frozen=True)
-class Confinement:
-    """What a worker needs to know to confine itself.
-
-    Attributes:
-        landlock: the kernel's Landlock version, 0 for none.
-        read: folders and files that it may read.
-        write: folders and files that it may write, besides its own.
-        namespaces: whether it has to make its own; with bubblewrap it starts in some.
-    """
-
-    landlock: int
-    read: tuple[str, ...]
-    write: tuple[str, ...]
-    namespaces: bool
 
 
 @dataclass(frozen=True)

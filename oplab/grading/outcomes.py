@@ -10,7 +10,6 @@ from oplab.course.manifest import Exercise
 from oplab.grading.limits import PROCESSES, SCRATCH
 from oplab.grading.protocol import Answer, Report
 from oplab.grading.results import Check, Outcome
-from oplab.toolchain.findings import last_case, python_finding, sanitizer_finding, thrown
 
 _HINTS = {
     "SIGFPE": " An integer was divided by zero: a size may be 0.",
@@ -92,21 +91,9 @@ def from_collect(exercise: Exercise, answer: Answer, file: Path, sanitize: bool)
             exercise, "timeout", f"It used more than {limits.cpu:g} s of processor time{during} and was stopped."
         )
     if answer.signal:
-        signal, output = answer.signal, answer.output
-        if found := sanitizer_finding(output, file) if sanitize else "":
-            return without_points(exercise, "crashed", found)
-        if exercise.kind == "python" and (found := python_finding(output, file)):
-            return without_points(exercise, "crashed", f"The process crashed with {signal}{during}. {found}")
-        case = last_case(output)
-        during += f" in this case: {case}" if case else ""
-        hint = _HINTS.get(signal, "")
-        if exception := thrown(output):
-            hint += f" A C++ exception ({exception}) tried to leave a function that C calls: catch it inside, and return a status."
-        if exercise.kind != "python" and not sanitize:
-            hint += f" {sanitize_hint(exercise)}"
-        return without_points(exercise, "crashed", f"The process crashed with {signal}{during}.{hint}")
+        return without_points(exercise, "crashed", _crash(exercise, answer, file, sanitize, during))
     if report is None or report.outcome not in ("collected", "wrong", "todo", "error", "grader_error"):
-        if sanitize and (found := sanitizer_finding(answer.output, file)):
+        if sanitize and (found := _sanitizers(answer.output, file)):
             return without_points(exercise, "crashed", found)
         return without_points(
             exercise,
@@ -120,6 +107,31 @@ def from_collect(exercise: Exercise, answer: Answer, file: Path, sanitize: bool)
     if report.outcome in ("todo", "error"):
         return without_points(exercise, report.outcome, report.message)
     return without_points(exercise, "grader_error", f"{report.message}\n{report.trace}".strip())
+
+
+def _crash(exercise: Exercise, answer: Answer, file: Path, sanitize: bool, during: str) -> str:
+    """What is known of a signal that ended the worker."""
+    from oplab.toolchain.findings import last_case, python_finding, thrown
+
+    signal, output = answer.signal or "", answer.output
+    if sanitize and (found := _sanitizers(output, file)):
+        return found
+    if exercise.kind == "python" and (found := python_finding(output, file)):
+        return f"The process crashed with {signal}{during}. {found}"
+    case = last_case(output)
+    during += f" in this case: {case}" if case else ""
+    hint = _HINTS.get(signal, "")
+    if exception := thrown(output):
+        hint += f" A C++ exception ({exception}) tried to leave a function that C calls: catch it inside, and return a status."
+    if exercise.kind != "python" and not sanitize:
+        hint += f" {sanitize_hint(exercise)}"
+    return f"The process crashed with {signal}{during}.{hint}"
+
+
+def _sanitizers(output: str, file: Path) -> str:
+    from oplab.toolchain.findings import sanitizer_finding
+
+    return sanitizer_finding(output, file)
 
 
 def from_judge(exercise: Exercise, answer: Answer, sanitize: bool = False) -> Outcome:

@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeVar
 
 from oplab.course.manifest import Limits
 from oplab.errors import OplabError, clean
-from oplab.grading.isolation import Confinement
 from oplab.grading.results import Check
 
 MAX_TEXT = 8000  # characters of a text in a report
@@ -27,6 +26,23 @@ M = TypeVar("M", "Job", "Report", "Answer")
 
 class MalformedMessage(OplabError):
     """A line is not the message that it should be: no JSON, or a field is missing, unknown or of another type."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a worker needs to know to confine itself.
+
+    Attributes:
+        landlock: the kernel's Landlock version, 0 for none.
+        read: folders and files that it may read.
+        write: folders and files that it may write, besides its own.
+        namespaces: whether it has to make its own; with bubblewrap it starts in some.
+    """
+
+    landlock: int
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    namespaces: bool
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The folder of one run for temporary files. A run that was killed leaves its folder behind; the next run removes it."""
+"""The folder of one run for temporary files, and in it those of each exercise.
+
+A run that was killed leaves its folder behind; the next run removes it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,3 +102,47 @@ def _remove_if_stale(folder: Path) -> bool:
         return False
     finally:
         os.close(handle)
+
+
+class HalvesFolders:
+    """The folders of one exercise, for the workers of its two halves.
+
+    Args:
+        home: the folder that contains them. It may exist, from an earlier run of the exercise; its parent must.
+        pieces: a library to copy into the scratch folder of the collect half as ``pieces.so``.
+
+    Raises:
+        OSError: they cannot be made.
+    """
+
+    def __init__(self, home: Path, pieces: Path | None):
+        self.home, self.evidence, self.scratch, self._pieces = home, home / "evidence", home / "scratch", pieces
+        remove_tree(home)
+        # Without parents: where the command was killed, the next one removes this run's folder, and it must not come back.
+        home.mkdir(exist_ok=True)
+        self.for_collect()
+
+    def for_collect(self) -> None:
+        """Make the folders of the collect half, empty."""
+        for folder in (self.evidence, self.scratch):
+            remove_tree(folder)
+            folder.mkdir()
+        if self._pieces is not None:
+            shutil.copy2(self._pieces, self.scratch / "pieces.so")
+        self._made = self._inodes()
+
+    def for_judge(self) -> Path:
+        """Make the scratch folder of the judge half, empty. It is not that of collect: the learner's code may have left links there."""
+        folder = self.home / "judge"
+        remove_tree(folder)
+        folder.mkdir()
+        return folder
+
+    @property
+    def removed(self) -> bool:
+        """Whether a folder was removed since :meth:`for_collect`, also if it was made again: it has another inode then."""
+        return self._inodes() != self._made
+
+    def _inodes(self) -> list[int | None]:
+        folders = (self.home, self.evidence, self.scratch)
+        return [folder.stat().st_ino if folder.is_dir() else None for folder in folders]

@@ -55,7 +55,7 @@ class Service:
         jobs: how many exercises are graded at the same time.
         saves: whether what a save touches is graded.
         at_once: how many exercises one run has at most; None is all that wait.
-        draw: :func:`oplab.reports.graphs.with_graphs`, where pictures of the models are wanted; ``server`` is a ``Keeping`` one then.
+        draw: :func:`oplab.reports.graphs.with_graphs`, where pictures of the models are wanted; ``server`` keeps the evidence then.
 
     Attributes:
         saves: may be changed at any time.
@@ -294,7 +294,7 @@ class Service:
 
     def _pictures(self, results: Results) -> None:
         """Draw the models that did not pass, in a thread: the next run does not wait for it."""
-        kept = getattr(self.server, "kept", None)
+        kept = self.server.kept
         if self._draw is None or kept is None:
             return
         wanted = tuple(one for one in results.exercises if not one.passed and (kept / one.id).is_dir())

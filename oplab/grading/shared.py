@@ -18,18 +18,14 @@ import os
 import socket
 import stat
 import struct
-import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from oplab.course.manifest import Course, preloads
 from oplab.errors import OplabError
 from oplab.grading import integrity, processes
-from oplab.grading.client import START_LIMIT, Server, is_alive
-from oplab.grading.evidence_server import KeepsEvidence
 
 _PATIENCE = 3.0  # seconds for a host to say that it has heard
 _MOST = 1 << 16  # bytes of a message
@@ -100,94 +96,54 @@ class ProcessLock:
             self._handle = -1
 
 
-class SharedServer(Server):
-    """The grading server that all processes of a learner share for a course. It is used as a :class:`Server` is.
+class Share:
+    """The place where the processes of a user share a course's server. It belongs to one :class:`oplab.grading.client.Server`.
 
     Args:
-        course: the course.
-        preload: what to warm up where this object has to start a server; a host warms up everything.
-        host: whether to be the course's host if there is none, and to take over where it ends.
+        root: the course's folder.
+        host: whether it may be the host.
     """
 
-    def __init__(self, course: Course, preload: Sequence[str] = (), *, host: bool = False):
-        root = str(course.root)
-        # The same for whoever starts it: a worker finds the course by these.
-        env = {"OPLAB_ROOT": root, "OPLAB_TRACK": "exercises"}
-        super().__init__(preloads(course.exercises) if host else preload, env=env)
-        self._address = address(course.root)
-        self._host_lock = ProcessLock(address(course.root, "host")) if host else None
+    def __init__(self, root: Path, host: bool):
+        self._address = address(root)
+        self._lock = ProcessLock(address(root, "host") if host else None)
         self._listening: socket.socket | None = None
-        self._of_host = 0  # the process id of the host's fork server
-
-    def listen(self) -> bool:
-        """Become the host if this object may and there is none, and say whether it is the host."""
-        with self._lock:
-            return not self._closed and self._listen()
-
-    @property
-    def warm(self) -> bool:
-        """Whether the next job need not wait for a start."""
-        return super().warm or bool(self._idle or self._open)
-
-    def close(self) -> None:
-        """As :meth:`Server.close`; a host stops being one."""
-        super().close()
-        with self._lock:
-            if self._listening is not None:
-                self._listening.close()
-                with contextlib.suppress(OSError):
-                    self._address.unlink(missing_ok=True)
-                self._listening = None
-            if self._host_lock is not None:
-                self._host_lock.release()
-
-    def _start(self) -> None:
-        """Have a running server, its own or the host's; of the host's, an idle supervisor."""
-        hosting = not self._closed and self._listen()
-        if self._closed or hosting or super().warm:
-            return super()._start()
-        alive = [conn for conn in self._idle if is_alive(conn)]
-        for conn in set(self._idle) - set(alive):
-            conn.close()
-        self._idle = alive
-        if not self._idle:
-            answer, conn = self._ask("supervisor")
-            if conn is None:
-                return super()._start()
-            self._idle.append(conn)
-            self._of_host = int(answer.get("server", 0))
-
-    def _ended(self, server: subprocess.Popen[bytes] | None) -> bool:
-        if server is not None:
-            return super()._ended(server)
-        answer, _ = self._ask("ended", server=self._of_host)
-        return bool(answer.get("ended", True))  # no answer: the host has gone, and its server with it
 
     # --- the client's side ---
 
-    def _ask(self, what: str, **more: Any) -> tuple[dict[str, Any], socket.socket | None]:
-        """What the host answers, and the socket that comes with it; ({}, None) where there is no host, or not one to use."""
+    def borrow(self, patience: float) -> socket.socket | None:
+        """A connection to a supervisor of the host's server; None where there is no host, or not one to use.
+
+        Args:
+            patience: seconds for a server that the host has to start.
+        """
         if self._address is None:
-            return {}, None
+            return None
         try:
             with socket.socket(socket.AF_UNIX) as conn:
                 conn.settimeout(_PATIENCE)
                 conn.connect(str(self._address))
-                conn.sendall(_line({"want": what, "package": _package(), "python": sys.prefix, **more}))
+                conn.sendall(_line({"package": _package(), "python": sys.prefix}))
                 if not _received(conn)[0].get("heard"):
-                    return {}, None
-                conn.settimeout(START_LIMIT + _PATIENCE)
-                answer, handles = _received(conn)
+                    return None
+                conn.settimeout(patience + _PATIENCE)
+                handles = _received(conn)[1]
         except (OSError, ValueError):
-            return {}, None
-        return answer, socket.socket(fileno=handles[0]) if handles else None
+            return None
+        return socket.socket(fileno=handles[0]) if handles else None
 
     # --- the host's side ---
 
-    def _listen(self) -> bool:
+    def listen(self, lend: Callable[[], socket.socket], sources: Callable[[], dict[str, str]]) -> bool:
+        """Become the host if this object may and there is none, and say whether it is the host.
+
+        Args:
+            lend: makes a connection to a new supervisor. It may raise an OplabError or a RuntimeError.
+            sources: the digests of the package's files that the server has loaded.
+        """
         if self._listening is not None:
             return True
-        if self._host_lock is None or self._address is None or not self._host_lock.take():
+        if self._address is None or not self._lock.take():
             return False
         listening = socket.socket(socket.AF_UNIX)
         try:
@@ -197,69 +153,56 @@ class SharedServer(Server):
             listening.listen(16)
         except OSError:
             listening.close()
-            self._host_lock.release()
+            self._lock.release()
             return False
         self._listening = listening
-        threading.Thread(target=self._serve, args=(listening,), name="oplab-host", daemon=True).start()
+        serve = threading.Thread(target=self._serve, args=(listening, lend, sources), name="oplab-host", daemon=True)
+        serve.start()
         return True
 
-    def _serve(self, listening: socket.socket) -> None:
+    def close(self) -> None:
+        """Stop being the host."""
+        if self._listening is not None and self._address is not None:
+            self._listening.close()
+            with contextlib.suppress(OSError):
+                self._address.unlink(missing_ok=True)
+            self._listening = None
+        self._lock.release()
+
+    def _serve(self, listening: socket.socket, *answers: Any) -> None:
         listening.settimeout(1.0)  # closing it does not wake a thread that waits in accept
-        while not self._closed:
+        while self._listening is listening:
             try:
                 conn, _ = listening.accept()
             except TimeoutError:
                 continue
             except OSError:
                 return
-            threading.Thread(target=self._answer, args=(conn,), name="oplab-host-answer", daemon=True).start()
-
-    def _answer(self, conn: socket.socket) -> None:
-        """Answer one client. A server that does not start is not its concern: it starts its own then."""
-        with conn, contextlib.suppress(OSError, ValueError, RuntimeError):
-            conn.settimeout(_PATIENCE)
-            asked, _ = _received(conn)
-            same = asked.get("package") == self._sources() and asked.get("python") == sys.prefix
-            if not same or _is_learners_code(conn):
-                conn.sendall(_line({"heard": False}))
-                return
-            conn.sendall(_line({"heard": True}))
-            if asked.get("want") == "ended":
-                conn.sendall(_line({"ended": self._has_ended(asked.get("server"))}))
-                return
-            try:
-                theirs, server = self._lend()
-            except OplabError as error:
-                conn.sendall(_line({"problem": str(error)}))
-                return
-            with theirs:
-                socket.send_fds(conn, [_line({"server": server})], [theirs.fileno()])
-
-    def _lend(self) -> tuple[socket.socket, int]:
-        """A connection to a new supervisor, for a client, and the process id of the fork server.
-
-        Raises:
-            OplabError: it does not start.
-            RuntimeError: this object is closed.
-        """
-        for _ in range(2):
-            with self._lock:
-                self._start()
-                conn = self._new_connection()
-                if conn is not None and self._process is not None:
-                    return conn, self._process.pid
-        raise OplabError("The grading server was killed repeatedly.")
-
-    def _has_ended(self, pid: Any) -> bool:
-        process = self._process
-        return process is None or process.pid != pid or super()._ended(process)
-
-    def _sources(self) -> str:
-        return _digest(self._package) if self._package is not None else _digest(integrity.digests())
+            threading.Thread(target=_answer, args=(conn, *answers), name="oplab-host-answer", daemon=True).start()
 
 
-class SharedEvidenceServer(KeepsEvidence, SharedServer):
-    """A :class:`SharedServer` that keeps the evidence of rejected answers, for pictures of the models."""
+def _answer(conn: socket.socket, lend: Callable[[], socket.socket], sources: Callable[[], dict[str, str]]) -> None:
+    """Answer one client. A server that does not start is not its concern: it starts its own then."""
+    with conn, contextlib.suppress(OSError, ValueError, RuntimeError, OplabError):
+        conn.settimeout(_PATIENCE)
+        asked, _ = _received(conn)
+        same = asked.get("package") == _digest(sources()) and asked.get("python") == sys.prefix
+        heard = same and not _is_learners_code(conn)
+        conn.sendall(_line({"heard": heard}))
+        if heard:
+            with lend() as theirs:
+                socket.send_fds(conn, [_line({})], [theirs.fileno()])
+
+
+def is_alive(conn: socket.socket) -> bool:
+    """Whether the supervisor of an idle connection still runs: it sends nothing, so only the end of the stream can be read."""
+    try:
+        conn.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _digest(package: dict[str, str]) -> str:

@@ -16,8 +16,8 @@ from oplab.files import file_state
 
 if TYPE_CHECKING:
     from oplab.course.manifest import Course
+    from oplab.grading.client import Server
     from oplab.grading.service import Service
-    from oplab.grading.shared import SharedEvidenceServer
 
 _INTERVAL = 0.5  # seconds between two looks for a course, while there is none
 
@@ -62,7 +62,7 @@ class Home:
         self._closed = threading.Event()
         self._course: Course | None = None
         self._service: Service | None = None
-        self._server: SharedEvidenceServer | None = None
+        self._server: Server | None = None
         self._read: tuple[Path, Any] | None = None  # the manifest that was read last, and its state
         self._problem = ""  # with the manifest
         self._fault = ""  # of the last grading
@@ -205,15 +205,15 @@ class Home:
         self._use(course)
 
     def _use(self, course: Course) -> None:
+        from oplab.grading.client import Server
         from oplab.grading.service import Service
-        from oplab.grading.shared import SharedEvidenceServer
         from oplab.reports.graphs import with_graphs
 
         _name_for_children(course.root)
         if self._service is not None:
             self._service.stop()
         if self._server is None:
-            self._server = SharedEvidenceServer(course, host=True)
+            self._server = Server.shared(course, host=True, keep=True)
         self._course = course
         self._service = Service(course, self._server, self._hear, saves=self.check_on_save, at_once=2, draw=with_graphs)
         if self._open:

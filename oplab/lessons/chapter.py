@@ -24,7 +24,6 @@ from oplab.grading.grader import grade
 from oplab.grading.hints import SAME, locked, one_more
 from oplab.grading.overview import open_exercises
 from oplab.grading.results import Outcome
-from oplab.grading.shared import SharedServer
 from oplab.grading.text import lines, next_note, outcome_lines
 from oplab.lessons.saved import Answers
 from oplab.lessons.shown import Card, Live, difference_card, show
@@ -214,7 +213,7 @@ class Lesson:
         if key not in _servers:
             # The shared server grades what is in exercises/.
             mine = paths.track() == "exercises"
-            _servers[key] = SharedServer(self.course, preload) if mine else Server(preload)
+            _servers[key] = Server.shared(self.course, preload) if mine else Server(preload)
             atexit.register(_servers[key].close)
         return _servers[key]
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from oplab.errors import OplabError, first_line
 from oplab.onnxtools.inputs import checked_inputs, input_specs
-from oplab.parity import backends as running
 from oplab.parity.arrays import TOLERANCE, describe, difference, max_ulp
-from oplab.parity.backends import ALL, NAMES, ModelUnderTest, Unavailable
+from oplab.parity.backends import ALL, HOST_DTYPES, NAMES, ready
 from oplab.parity.known import known_faults
 from oplab.parity.modules import TRAINING, in_training
 from oplab.parity.report import Agreement, BackendOutput, Report
+from oplab.parity.tested import ModelUnderTest, Runner, RunResult, Unavailable
 from oplab.toolchain.library import check_library
 
 WHY_NOT_EXACT = "sums are rounded in another order"
@@ -87,8 +87,7 @@ def parity(
     ]
     ran = {name: _run(name, tested, feeds) for name in names}
     done = {
-        name: {case: one for case, one in enumerate(found) if isinstance(one, running.RunResult)}
-        for name, found in ran.items()
+        name: {case: one for case, one in enumerate(found) if isinstance(one, RunResult)} for name, found in ran.items()
     }
     faults = [fault for fault in known_faults(tested.proto) if not fault.backend or done.get(fault.backend)]
     suspects = {fault.backend for fault in faults} - {""}
@@ -131,7 +130,7 @@ def parity(
     return Report(tuple(rows), base, len(feeds), tuple(map(tuple, groups)), frozenset(suspects), tuple(warnings))
 
 
-def _float16(results: Collection[running.RunResult]) -> list[str]:
+def _float16(results: Collection[RunResult]) -> list[str]:
     engines = "ONNX Runtime and OpenVINO compute float16 in float32 on the CPU"
     if not results:
         return [f"{engines}, so an overflow does not show here; the backend reference would show it"]
@@ -142,7 +141,7 @@ def _float16(results: Collection[running.RunResult]) -> list[str]:
     ]
 
 
-Ran = list[running.RunResult | BackendOutput]  # for each case its outputs or a row that says why there are none
+Ran = list[RunResult | BackendOutput]  # for each case its outputs or a row that says why there are none
 
 
 def _known(backends: Sequence[str], tolerances: Mapping[str, tuple[float, float]] | None) -> None:
@@ -161,7 +160,7 @@ def _known(backends: Sequence[str], tolerances: Mapping[str, tuple[float, float]
             )
 
 
-_DTYPES = frozenset({*TOLERANCE, *running.HOST_DTYPES, "complex64", "complex128"})
+_DTYPES = frozenset({*TOLERANCE, *HOST_DTYPES, "complex64", "complex128"})
 
 
 def _existing(libraries: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:
@@ -176,7 +175,7 @@ def _run(name: str, tested: ModelUnderTest, feeds: list[dict[str, np.ndarray]]) 
     """What a backend gives for each case; one row if it cannot be used, or fails in the same way in every case."""
     ran: Ran = []
     try:
-        run = running.ready(name, tested)
+        run = ready(name, tested)
         for number, feed in enumerate(feeds):
             ran.append(_one(name, number, tested, run, feed))
     except Unavailable as error:
@@ -189,8 +188,8 @@ def _run(name: str, tested: ModelUnderTest, feeds: list[dict[str, np.ndarray]]) 
 
 
 def _one(
-    name: str, case: int, tested: ModelUnderTest, run: running.Runner, feed: dict[str, np.ndarray]
-) -> running.RunResult | BackendOutput:
+    name: str, case: int, tested: ModelUnderTest, run: Runner, feed: dict[str, np.ndarray]
+) -> RunResult | BackendOutput:
     try:
         one = run(feed)
     except Unavailable:
@@ -219,7 +218,7 @@ def _rows(
     name: str,
     case: int,
     tested: ModelUnderTest,
-    ran: running.RunResult,
+    ran: RunResult,
     base: list[np.ndarray] | None,
     tolerances: Mapping[str, tuple[float, float]],
     terms: Mapping[str, float],

@@ -14,7 +14,7 @@ import numpy as np
 
 from oplab.onnxtools import domain
 from oplab.onnxtools.subgraphs import every_node
-from oplab.parity.backends import REPEATS, Feed, ModelUnderTest, Runner, RunResult, Unavailable
+from oplab.parity.tested import REPEATS, Feed, ModelUnderTest, Runner, RunResult, Unavailable
 from oplab.toolchain import compiler
 
 LIMIT = 300.0  # seconds of one call: pnnx needs one or two for each piece of a model

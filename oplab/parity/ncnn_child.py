@@ -30,7 +30,7 @@ from oplab.errors import first_line
 from oplab.onnxtools import loading
 from oplab.onnxtools.subgraphs import reads
 from oplab.parity import ncnn_layers
-from oplab.parity.backends import Unavailable
+from oplab.parity.tested import Unavailable
 
 Values = dict[str, np.ndarray]
 Run = Callable[[Values], None]  # adds a piece's outputs to the values

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oplab.onnxtools import domain
-from oplab.parity.backends import Feed, ModelUnderTest, Runner, RunResult, Unavailable, timed
+from oplab.parity.tested import Feed, ModelUnderTest, Runner, RunResult, Unavailable, timed
 from oplab.toolchain.build import library_path
 
 # Without the hint OpenVINO computes in bfloat16 where the processor has instructions for it, and the verdict would depend on that.

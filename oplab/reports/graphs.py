@@ -28,7 +28,7 @@ def with_graphs(results: Results, kept: Path) -> Results:
     """The same results, with pictures of the models that did not pass.
 
     Args:
-        results: of a run with a :class:`oplab.grading.evidence_server.EvidenceServer`.
+        results: of a run with a :class:`oplab.grading.client.Server` that keeps evidence.
         kept: its folder ``kept``.
     """
     wanted = {

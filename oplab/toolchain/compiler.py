@@ -101,13 +101,16 @@ def run(
     return Outcome(process.returncode, output.decode(errors="replace"))
 
 
-def find_compiler() -> Compiler:
+def find_compiler(path: str | None = None) -> Compiler:
     """The compiler in ``$CXX``, else ``c++``, ``g++`` or ``clang++`` of the PATH.
+
+    Args:
+        path: the PATH; that of this process by default.
 
     Raises:
         OplabError: there is none, or it is too old for C++20.
     """
-    return _find(os.environ.get("CXX", "").strip(), os.environ.get("PATH", ""))
+    return _find(os.environ.get("CXX", "").strip(), os.environ.get("PATH", "") if path is None else path)
 
 
 @functools.lru_cache(maxsize=8)

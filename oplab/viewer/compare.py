@@ -16,7 +16,6 @@ from oplab.viewer.digest import weights
 from oplab.viewer.fold import replace_run
 from oplab.viewer.graph import Graph, Model, Node, Value
 from oplab.viewer.source import Source
-from oplab.viewer.view import View
 
 WHOLE = 40  # nodes; in larger graphs, stretches without a difference are folded
 RUN = 4  # unchanged nodes in a row that are worth folding
@@ -37,8 +36,8 @@ class Difference:
         return bool(self.removed or self.added or self.changed or self.ends)
 
 
-def compare(before: Source, after: Source, height: int, title: str | None) -> View:
-    """The view of two models. See `oplab.viewer.show`."""
+def compare(before: Source, after: Source, title: str | None) -> tuple[str, str, str, str]:
+    """The picture of two models, its alternative text, the graphs in words, and the title. See `oplab.viewer.show`."""
     found = difference(before.model.graph, after.model.graph)
     sentence = summary(found, before.model.graph, after.model.graph)
     if not found and weights(before) != weights(after):
@@ -54,7 +53,7 @@ def compare(before: Source, after: Source, height: int, title: str | None) -> Vi
         ]
     )
     alt = f"Two graphs side by side, {title}: {sentence}"
-    return View([before, after], picture, alt, words, title, height)
+    return picture, alt, words, title
 
 
 # --- matching -------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def _load(model: Any) -> Source:
     if _is(model, "torch", "ScriptModule") or _is(model, "torch", "Graph") or _is(model, "torch", "ScriptFunction"):
         from oplab.viewer import torchscript
 
-        return torchscript.load(model)
+        return Source(*torchscript.load(model), suffix=".netron")
     raise _not_a_model(model)
 
 

@@ -9,7 +9,6 @@ import torch
 
 from oplab.errors import OplabError
 from oplab.viewer.graph import MAX_PREVIEW, Graph, Model, Node, Param, Value, number
-from oplab.viewer.source import Source
 
 _DTYPES = {
     "Float": "float32",
@@ -28,8 +27,8 @@ _DTYPES = {
 _PLAIN = ("aten", "prim")  # PyTorch's own namespaces; others are drawn as custom operators
 
 
-def load(model: Any) -> Source:
-    """Read a ScriptModule, a ScriptFunction or a torch.Graph.
+def load(model: Any) -> tuple[str, Model, bytes]:
+    """Read a ScriptModule, a ScriptFunction or a torch.Graph: its name, the graph, and what Netron opens as ``.netron``.
 
     Raises:
         OplabError: a scripted module without a ``forward``.
@@ -44,7 +43,7 @@ def load(model: Any) -> Source:
         ) from None
     drawn = _graph(graph, owner)
     result = Model(drawn, facts=["TorchScript"])
-    return Source(str(name), result, _for_netron(graph, owner), ".netron")
+    return str(name), result, _for_netron(graph, owner)
 
 
 class _Inlined:

@@ -136,7 +136,8 @@ def show(model: Any, after: Any = None, *, height: int = 420, title: str | None 
     if after is not None:
         from oplab.viewer.compare import compare
 
-        return compare(source.load(model), source.load(after), height, title)
+        both = source.load(model), source.load(after)
+        return View([*both], *compare(*both, title), height)
     loaded = source.load(model)
     title = title or loaded.name
     picture, alt = svg.draw_model(loaded.model, title), text.alt(loaded.model, title)

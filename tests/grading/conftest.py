@@ -12,7 +12,7 @@ import pytest
 from oplab.cli.__main__ import main
 from oplab.course.manifest import load
 from oplab.grading import client
-from oplab.grading.shared import SharedServer
+from oplab.grading.client import Server
 from tests.support.fixture_course import command, copy_course
 
 
@@ -25,7 +25,7 @@ def course(tmp_path):
 def host(tmp_path_factory):
     """A warm server for a course in a place that stays: a check in a terminal borrows it, as from JupyterLab."""
     course = load(copy_course(tmp_path_factory.mktemp("warm") / "course"))
-    with SharedServer(course, host=True) as server:
+    with Server.shared(course, host=True) as server:
         assert server.listen()
         server.start()
         yield course.root, server

@@ -33,6 +33,15 @@ def test_pass_exits_0_and_is_remembered(course, oplab):
     assert "1 of 21 exercises passed" in oplab("list").stdout
 
 
+def test_a_check_loads_few_files_of_oplab(course):
+    shown = "print('loaded', sum(name.partition('.')[0] == 'oplab' for name in sys.modules))"
+    code = f"import atexit, sys; atexit.register(lambda: {shown}); from oplab.cli.__main__ import main; main()"
+    line, env = command(course, "check", "c01.passes")
+    done = subprocess.run([line[0], "-c", code, *line[3:]], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.split()[-1]) <= 45
+
+
 def test_failure_exits_1_with_its_message(oplab):
     done = oplab("check", "c01.fails")
     assert done.returncode == 1

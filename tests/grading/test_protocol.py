@@ -13,8 +13,7 @@ import pytest
 
 from oplab.course.manifest import Exercise, Limits
 from oplab.grading import outcomes, protocol
-from oplab.grading.isolation import Confinement
-from oplab.grading.protocol import Answer, Job, MalformedMessage, Report, Share
+from oplab.grading.protocol import Answer, Confinement, Job, MalformedMessage, Report, Share
 from oplab.grading.results import Check
 
 JOB = Job(

@@ -246,7 +246,7 @@ def test_a_model_that_cannot_be_drawn_costs_only_its_picture(tmp_path):
 
 
 def test_links_in_the_evidence_are_not_followed(tmp_path):
-    from oplab.grading.evidence_server import copy_evidence
+    from oplab.grading.client import copy_evidence
 
     secret = tmp_path / "secret"
     secret.write_text("secret")

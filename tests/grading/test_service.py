@@ -17,7 +17,6 @@ from oplab.grading.changes import Changes
 from oplab.grading.client import Server
 from oplab.grading.results import Graph
 from oplab.grading.service import Service
-from oplab.grading.shared import SharedEvidenceServer
 from oplab.toolchain import precompiled
 from tests.support.fixture_course import command, copy_course
 
@@ -59,7 +58,7 @@ class Told:
 def warm(tmp_path_factory):
     """A course and a warm server for it."""
     course = load(copy_course(tmp_path_factory.mktemp("service") / "course"))
-    with SharedEvidenceServer(course) as server:
+    with Server.shared(course, keep=True) as server:
         yield course, server
 
 

@@ -18,8 +18,9 @@ import pytest
 
 from oplab.course.manifest import load
 from oplab.grading import processes, shared
+from oplab.grading.client import Server
 from oplab.grading.grader import grade
-from oplab.grading.shared import ProcessLock, SharedEvidenceServer, SharedServer, address
+from oplab.grading.shared import ProcessLock, address
 from tests.support.dask_lab import command_of
 from tests.support.fixture_course import copy_course
 
@@ -28,9 +29,9 @@ import sys, time
 from pathlib import Path
 from oplab.course.manifest import load
 from oplab.grading import shared
-from oplab.grading.shared import SharedServer
+from oplab.grading.client import Server
 shared._PATIENCE = 30.0
-with SharedServer(load(Path(sys.argv[1])), host=True) as server:
+with Server.shared(load(Path(sys.argv[1])), host=True) as server:
     print(server.listen(), flush=True)
     for line in sys.stdin:
         pass
@@ -109,14 +110,14 @@ def fork_servers(pid):
 def test_a_client_uses_the_hosts_server(common):
     small, host = common
     write(small, "def passes(x):\n    return 2 * x\n\n\ndef fails(x):\n    return 3 * x\n")
-    with SharedServer(small) as client:
+    with Server.shared(small) as client:
         assert not client.listen()
         assert check(small, client) == "passed"
         assert check(small, client, "fails") == "failed"
         assert len(fork_servers(host.pid)) == 1
         assert not fork_servers(os.getpid())
         assert client.warm
-    with SharedEvidenceServer(small) as server:  # with a second client, which keeps evidence as well
+    with Server.shared(small, keep=True) as server:  # with a second client, which keeps evidence as well
         assert check(small, server, "fails") == "failed"
         assert (server.kept / "c01.fails" / "evidence.json").is_file()
         assert not fork_servers(os.getpid())
@@ -162,22 +163,22 @@ def kill_with_server(host):
 
 @pytest.mark.nightly
 def test_a_host_that_is_killed_leaves_clients_working(small, host):
-    with SharedServer(small) as client:
+    with Server.shared(small) as client:
         assert check(small, client) == "passed"
         kill_with_server(host)
         assert address(small.root).exists(), "a killed process cannot remove its socket"
         assert check(small, client) == "passed"  # on its own server
         assert len(fork_servers(os.getpid())) == 1
-    with SharedServer(small, host=True) as second:  # the old socket is not in the way
+    with Server.shared(small, host=True) as second:  # the old socket is not in the way
         assert second.listen()
-        with SharedServer(small) as client:
+        with Server.shared(small) as client:
             assert check(small, client) == "passed"
             assert len(fork_servers(os.getpid())) == 1
 
 
 @pytest.mark.nightly
 def test_the_second_host_is_a_client_and_takes_over(small, host):
-    with SharedServer(small, host=True) as second:
+    with Server.shared(small, host=True) as second:
         assert not second.listen()
         assert check(small, second) == "passed"
         assert not fork_servers(os.getpid())
@@ -185,19 +186,19 @@ def test_the_second_host_is_a_client_and_takes_over(small, host):
         assert check(small, second) == "passed"
         assert len(fork_servers(os.getpid())) == 1
         assert second.listen()
-        with SharedServer(small) as client:
+        with Server.shared(small) as client:
             assert check(small, client) == "passed"
             assert len(fork_servers(os.getpid())) == 1
 
 
 @pytest.mark.nightly
 def test_a_fork_server_that_is_killed_is_started_again(small, host):
-    with SharedServer(small) as client:
+    with Server.shared(small) as client:
         assert check(small, client) == "passed"
         (first,) = fork_servers(host.pid)
         os.kill(first, signal.SIGKILL)
         assert check(small, client) == "passed"  # its supervisor may have survived
-        with SharedServer(small) as other:
+        with Server.shared(small) as other:
             assert check(small, other) == "passed"
         assert fork_servers(host.pid) not in ([], [first])
         assert not fork_servers(os.getpid())
@@ -214,7 +215,7 @@ def test_a_job_that_was_lost_with_the_server_runs_again(small, host, tmp_path):
         kill_family(first)
         killed.touch()
 
-    with SharedServer(small) as client:
+    with Server.shared(small) as client:
         client.start()
         (first,) = fork_servers(host.pid)
         killer = threading.Thread(target=kill)
@@ -231,9 +232,9 @@ def test_a_client_that_is_killed_leaves_no_process(common):
     from pathlib import Path
     from oplab.course.manifest import load
     from oplab.grading.grader import grade
-    from oplab.grading.shared import SharedServer
+    from oplab.grading.client import Server
     course = load(Path({str(small.root)!r}))
-    server = SharedServer(course)
+    server = Server.shared(course)
     server.start()
     print("begins", flush=True)
     grade(course, [course.exercise("c01.passes")], course.root / "exercises", server=server)
@@ -249,7 +250,7 @@ def test_a_client_that_is_killed_leaves_no_process(common):
 
 @pytest.mark.nightly
 def test_other_sources_are_not_shared(small, host, monkeypatch):
-    with SharedServer(small) as client:
+    with Server.shared(small) as client:
         monkeypatch.setattr(shared, "_package", lambda: "other sources")
         assert check(small, client) == "passed"
         assert len(fork_servers(os.getpid())) == 1
@@ -261,14 +262,14 @@ def test_a_host_that_says_nothing_is_not_waited_for(small, monkeypatch):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(address(small.root)))
         silent.listen()
-        with SharedServer(small) as client:
+        with Server.shared(small) as client:
             assert check(small, client) == "passed"
     address(small.root).unlink()
 
 
 def test_nonsense_does_not_disturb_a_host(common):
     small, _ = common
-    for message in (b"\n", b"[]\n", b"{}\n", b"\xff\xfe\n", b'{"want": "supervisor"}\n', b"x" * 70000):
+    for message in (b"\n", b"[]\n", b"{}\n", b"\xff\xfe\n", b'{"python": 1}\n', b"x" * 70000):
         with socket.socket(socket.AF_UNIX) as conn:
             conn.connect(str(address(small.root)))
             conn.settimeout(60)
@@ -277,7 +278,7 @@ def test_nonsense_does_not_disturb_a_host(common):
                 conn.shutdown(socket.SHUT_WR)
                 answer = conn.recv(1000)
                 assert answer == b"" or json.loads(answer) == {"heard": False}, message
-    with SharedServer(small) as client:
+    with Server.shared(small) as client:
         client.start()
         assert not fork_servers(os.getpid())
 
@@ -294,7 +295,7 @@ def test_a_learners_code_gets_no_supervisor(common):
     from oplab.grading import integrity, shared
     conn = socket.socket(socket.AF_UNIX)
     conn.connect({str(address(small.root))!r})
-    conn.sendall(shared._line(dict(want="supervisor", package=shared._package(), python=sys.prefix)))
+    conn.sendall(shared._line(dict(package=shared._package(), python=sys.prefix)))
     print(conn.recv(1000).decode().strip())
     '''
 
@@ -304,7 +305,7 @@ def test_a_learners_code_gets_no_supervisor(common):
         raise RuntimeError(asked.stdout + asked.stderr[-300:])
     """
     write(small, attack)
-    with SharedServer(small) as client:
+    with Server.shared(small) as client:
         exercise = small.exercise("c01.passes")
         outcome = grade(small, [exercise], small.root / "exercises", server=client).exercises[0]
     assert outcome.status == "error" and '{"heard": false}' in outcome.message, outcome.message
@@ -336,7 +337,7 @@ def wait_for(true, seconds=60):
 def test_a_start_that_is_not_wanted_any_more_ends(small, slow_start):
     """Ctrl-C while the libraries are loaded."""
     said = []
-    server = SharedServer(small, host=True)
+    server = Server.shared(small, host=True)
 
     def start():
         with pytest.raises(RuntimeError, match="closed"):

@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from oplab.cli.update import move_progress
-from oplab.cli.update import update as command
+from oplab.cli.start import move_progress
+from oplab.cli.start import update as command
 from oplab.course.manifest import load
 from oplab.errors import OplabError
 from oplab.grading import last
