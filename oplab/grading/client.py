@@ -101,7 +101,7 @@ class Server:
         self._starting: subprocess.Popen[bytes] | None = None  # the process, until it is warm
         self._control: socket.socket | None = None
         self._open: set[socket.socket] = set()
-        self._idle: list[socket.socket] = []  # their supervisors wait for another job
+        self._idle: dict[socket.socket, str] = {}  # their supervisors wait for another job of the same half; "" for any
         self._closed = False
         self._cancels = 0  # how often everything was cancelled
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-server")
@@ -188,7 +188,7 @@ class Server:
 
     def _run(self, job: Job, cancels: int) -> Answer:
         """Run a job, unless everything was cancelled since there were ``cancels``."""
-        mine = self._connection()
+        mine = self._connection(job.half)
         if mine is None:
             return LOST
         answer = LOST
@@ -205,15 +205,18 @@ class Server:
                 if answer.lost or self._closed:
                     mine.close()
                 else:
-                    self._idle.append(mine)
+                    self._idle[mine] = job.half
 
-    def _connection(self) -> socket.socket | None:
-        """A socket whose other end an idle or new supervisor has; None where the server is killed again and again."""
+    def _connection(self, half: str) -> socket.socket | None:
+        """A socket whose other end an idle or new supervisor has; None where the server is killed again and again.
+
+        A worker inherits its supervisor's memory: one that has been sent a judge's source never runs a learner's code.
+        """
         for _ in range(2):
             with self._lock:
                 self._start()
-                while self._idle:
-                    mine = self._idle.pop()
+                for mine in [conn for conn, was in self._idle.items() if was in ("", half)]:
+                    del self._idle[mine]
                     if is_alive(mine):
                         self._open.add(mine)
                         return mine
@@ -226,8 +229,8 @@ class Server:
 
     def _new_connection(self) -> socket.socket | None:
         """A socket whose other end a new supervisor has; None where the server has been killed since it was started."""
-        if self._control is None:
-            return None
+        if self._control is None:  # the host has the server
+            return self._share.borrow(START_LIMIT) if self._share is not None else None
         mine, theirs = socket.socketpair()
         try:
             socket.send_fds(self._control, [b"j"], [theirs.fileno()])
@@ -298,12 +301,11 @@ class Server:
 
     def _borrow(self) -> bool:
         """Have an idle supervisor of the host's server, and say whether there is one."""
-        alive = [conn for conn in self._idle if is_alive(conn)]
-        for conn in set(self._idle) - set(alive):
+        for conn in [conn for conn in self._idle if not is_alive(conn)]:
+            del self._idle[conn]
             conn.close()
-        self._idle = alive
-        if not alive and self._share is not None and (conn := self._share.borrow(START_LIMIT)) is not None:
-            self._idle.append(conn)
+        if not self._idle and self._share is not None and (conn := self._share.borrow(START_LIMIT)) is not None:
+            self._idle[conn] = ""
         return bool(self._idle)
 
     def _start(self) -> None:
@@ -411,7 +413,7 @@ class Server:
 
     def _stop(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            self._idle.popitem()[0].close()
         if self._control is not None:
             self._control.close()  # the server sees the end of the stream, ends its workers and itself
             self._control = None

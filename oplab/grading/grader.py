@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oplab import paths
 from oplab.course import answers, stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
@@ -49,6 +50,7 @@ def grade(
     isolate: bool = False,
     find_crashes: bool = True,
     cancelled: threading.Event | None = None,
+    doubt: bool = True,
 ) -> Results:
     """Grade ``exercises`` from the files in ``submission``, a folder laid out like ``exercises/``.
 
@@ -65,6 +67,7 @@ def grade(
             system offers it (:mod:`oplab.grading.isolation`). It needs its own server, so ``server`` must be None.
         find_crashes: build a C++ answer that crashed again with the sanitizers, and put the line that they find into its message.
         cancelled: once it is set, nothing more is started. What runs on the server ends with :meth:`Server.cancel`.
+        doubt: compare a ``grader_error`` with what the reference answer gives: where that passes, the answer is the cause.
 
     Returns:
         an outcome for each exercise, in the same order.
@@ -91,7 +94,7 @@ def grade(
         work = server.prepare()
         scratch = stack.enter_context(scratch_folder(work))
         grader = _Grader(
-            course, submission, scratch, server, seed, sanitize, listener, exercises, find_crashes, cancelled
+            course, submission, scratch, server, seed, sanitize, listener, exercises, find_crashes, cancelled, doubt
         )
         pool = ThreadPoolExecutor(max(1, jobs))
         futures = [pool.submit(grader.one, exercise) for exercise in exercises]
@@ -153,10 +156,11 @@ class _Grader:
         exercises: Sequence[Exercise],
         find_crashes: bool,
         cancelled: threading.Event | None,
+        doubt: bool,
     ):
         self.find_crashes = find_crashes and not sanitize
         self._sanitizing: set[Server] = set()
-        self._cancelled = cancelled
+        self._cancelled, self._doubt = cancelled, doubt
         self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
         # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
@@ -164,7 +168,7 @@ class _Grader:
         self._digests = self._digested()
         self._broken: dict[str, dict[str, SyntaxError]] = {}  # file -> the functions that are not Python
         for file, text in self._texts.items():
-            self._texts[file], self._broken[file] = _readable(file, text)
+            self._texts[file], self._broken[file] = submitted.readable(file, text)
         self._stubs = {exercise.file: self._stub(exercise) for exercise in exercises}
         self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
         python = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
@@ -209,6 +213,8 @@ class _Grader:
         if others and not alone and (interference or serious):
             self._suspected[exercise.id] = changed
             return None
+        if self._doubt and outcome.status == "grader_error" and not serious:
+            outcome = self._doubted(exercise, outcome)
         if changed:
             outcome = self._with_note(outcome, changed, ())
             if serious and outcome.points:
@@ -221,6 +227,35 @@ class _Grader:
             self._waiting[exercise.id] = outcome, others  # until it is known what the others did to this machine
             return None
         return self._done(exercise, outcome)
+
+    def _doubted(self, exercise: Exercise, outcome: Outcome) -> Outcome:
+        """The outcome, or where the fault is the answer's: its code and its compiler can say what they like about the grader."""
+        solutions = paths.part(self.course.root, "solutions")
+        if self.submission == solutions.resolve():
+            return outcome
+        reference, second = (self._again(exercise, folder) for folder in (solutions, self.submission))
+        if reference is None or second is None or not reference.passed:
+            return outcome
+        if second.status != "grader_error":
+            return second
+        blame = "The check cannot be finished with this answer, and can be with the reference answer: "
+        return replace(second, status="error", message=f"{blame}{second.message}")
+
+    def _again(self, exercise: Exercise, folder: Path) -> Outcome | None:
+        try:
+            again = grade(
+                self.course,
+                [exercise],
+                folder,
+                jobs=1,
+                seed=self.seed,
+                sanitize=self.sanitize,
+                server=self.server,
+                doubt=False,
+            )
+        except (OplabError, RuntimeError):  # there is no reference, or the server does not start
+            return None
+        return again.exercises[0]
 
     def _done(self, exercise: Exercise, outcome: Outcome) -> Outcome:
         if self.listener:
@@ -259,7 +294,7 @@ class _Grader:
             )
         text = self._broken[exercise.file].get(exercise.name, text)
         if isinstance(text, Exception):
-            return without_points(exercise, "error", _reason(text, exercise.file))
+            return without_points(exercise, "error", submitted.reason(text, exercise.file))
         stub = self._stubs[exercise.file]
         if exercise.kind != "python":
             return todo(exercise) if stub is not None and stubs.is_untouched(text, stub, None) else None
@@ -295,7 +330,7 @@ class _Grader:
         checks = self._checks[exercise.chapter]
         if isinstance(checks, Exception):
             file = f"oplab/checks/{self.course.checks_file(exercise).name}"
-            return without_points(exercise, "grader_error", _reason(checks, file))
+            return without_points(exercise, "grader_error", submitted.reason(checks, file))
         library, watched = self._builds(exercise)
         for built in (library, watched):
             if isinstance(built, Outcome):
@@ -327,7 +362,7 @@ class _Grader:
             id=exercise.id,
             name=exercise.name,
             checks=self.course.checks_file(exercise),
-            source=_for_collect(checks, exercise.name),
+            source=without_judges(checks, exercise.name),
             file=self.submission / exercise.file,
             text=self._texts[exercise.file] if exercise.kind == "python" else None,
             library=library,
@@ -336,7 +371,7 @@ class _Grader:
             seed=self.seed,
             limits=exercise.limits,
             sanitized=self.sanitize,
-            isolation=isolation.for_worker() if isolation is not None else None,
+            isolation=isolation.for_worker(exercise.kind != "python") if isolation is not None else None,
             not_allowed=exercise.not_allowed,
         )
 
@@ -445,13 +480,6 @@ def _read(path: Path) -> str | Exception:
         return error
 
 
-def _for_collect(checks: str, name: str) -> str:
-    try:
-        return without_judges(checks, name)
-    except (SyntaxError, ValueError):
-        return checks  # importing them in the worker shows the error
-
-
 def _with_references(job: Job) -> Job:
     """The job with what its source imports of :mod:`oplab.checks.references`: few collect halves do."""
     return replace(job, references=integrity.references() if "oplab.checks.references" in job.source else {})
@@ -459,30 +487,6 @@ def _with_references(job: Job) -> Job:
 
 def _shown(path: Path, root: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else "/".join(path.parts[-3:])
-
-
-def _readable(file: str, text: str | Exception) -> tuple[str | Exception, dict[str, SyntaxError]]:
-    """See :func:`oplab.course.stubs.readable`; what makes the whole file unreadable is in place of its text."""
-    if isinstance(text, Exception) or not file.endswith(".py"):
-        return text, {}
-    try:
-        return stubs.readable(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return error, {}
-
-
-def _reason(error: Exception, file: str) -> str:
-    """Why a file cannot be read, as a sentence."""
-    name = file.rpartition("/")[2]
-    if isinstance(error, (RecursionError, MemoryError)):
-        return f"{name} is nested too deeply for Python to read."
-    if isinstance(error, SyntaxError):
-        quoted = f": {error.text.strip()}" if error.text else ""
-        line = f", line {error.lineno}" if error.lineno else ""
-        return f"{type(error).__name__}: {error.msg} ({name}{line}){quoted}"
-    if isinstance(error, UnicodeDecodeError):
-        return f"{file} cannot be read: it is not UTF-8 text."
-    return f"{file} cannot be read: {getattr(error, 'strerror', None) or error}."
 
 
 def _isolation(root: Path, submission: Path) -> Isolation:

@@ -32,6 +32,7 @@ from oplab.toolchain import landlock
 
 LINUX = sys.platform.startswith("linux")
 TMP_BYTES = 256 << 20  # of the private /tmp
+LIBRARIES = "build/lib"  # of a course: its own operators, compiled
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _CHAPTER = re.compile(rf"c{NUMBER}_")
@@ -90,11 +91,16 @@ class Isolation:
             return list(command)
         return [*_bubblewrap(self.bubblewrap, self.roots, self.shown, work), "--", *command]
 
-    def for_worker(self) -> Confinement:
-        """How each worker has to confine itself, beyond the namespaces that it starts in."""
+    def for_worker(self, compiled: bool = False) -> Confinement:
+        """How each worker has to confine itself, beyond the namespaces that it starts in.
+
+        Args:
+            compiled: the answer is a library, and could hand on the course's own compiled operators: it does not see them.
+        """
+        libraries = tuple(f"{root}/{LIBRARIES}" for root in self.roots) if compiled else ()
         return Confinement(
             landlock=self.landlock,
-            read=("/",) if self.bubblewrap else _readable(self.roots, self.shown),
+            read=_readable(libraries, ("/",)) if self.bubblewrap else _readable((*self.roots, *libraries), self.shown),
             write=("/dev", "/tmp") if self.bubblewrap else landlock.DEVICES,
             namespaces=self.namespaces,
         )
@@ -118,13 +124,13 @@ def detect(course: Path, submission: Path) -> Isolation:
 
 
 def drop_privileges(own: Iterable[os.PathLike[str]], traceable: bool = False) -> None:
-    """For every worker: no file but its own can be changed, no signal reaches processes outside, and no access to their memory.
+    """For every worker: no file but its own can be changed, no signal or limit reaches processes outside, no access to their memory.
 
     Of root's capabilities only access to files is left. What the kernel does not offer is left out.
 
     Args:
         own: the folders that it may write to.
-        traceable: leave what LeakSanitizer needs to trace its own process.
+        traceable: leave what sanitizers need: to trace their own process, and memory of their own.
 
     Raises:
         OSError: the kernel refused, although it offered; the worker must not run then.
@@ -137,6 +143,9 @@ def drop_privileges(own: Iterable[os.PathLike[str]], traceable: bool = False) ->
         writes = landlock.write_rights(version)
         landlock.restrict(writes, (([*map(str, own), *landlock.DEVICES], writes),), scoped=scoped)
     _drop_capabilities()
+    if not traceable:
+        with contextlib.suppress(OSError):  # a kernel without seccomp
+            seccomp.refuse_calls(isolated=False)
     _prctl(_PR_SET_DUMPABLE, 1 if traceable or _scopes() else 0)
 
 
@@ -184,7 +193,7 @@ def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str,
     roots = {course, PACKAGE.parent if inside else PACKAGE}
     shown = {submission, *_parts(PACKAGE)}
     for root in roots:
-        for part in ("course.toml", "csrc", "build/lib", "build/cache/ort-headers"):
+        for part in ("course.toml", "csrc", LIBRARIES, "build/cache/ort-headers"):
             shown.update((root / part, (root / part).resolve()))
     for entry in {sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, os.environ.get("LD_LIBRARY_PATH", "")}:
         for part in entry.split(os.pathsep):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
+import stat
 from collections.abc import Iterable
 
 from oplab.course.manifest import Limits
 from oplab.grading.processes import LINUX
 
+SANITIZED = 2  # times the memory: what a sanitizer keeps of what was freed, and its notes
 PROCESSES = 64  # that one exercise may have at a time
 SCRATCH = 512 << 20  # bytes in its folders: the evidence may have 256 MB of them
 _FILES = 20_000
@@ -20,7 +23,7 @@ def apply(limits: Limits, sanitized: bool = False) -> None:
 
     Args:
         limits: the exercise's; wall time and printed output are left to the supervisor.
-        sanitized: AddressSanitizer reserves terabytes of address space, so memory is not limited.
+        sanitized: AddressSanitizer reserves terabytes of address space: its memory is left to the supervisor.
     """
     cpu = max(1, int(limits.cpu))
     _limit(resource.RLIMIT_CPU, cpu, cpu + 2)
@@ -32,6 +35,19 @@ def apply(limits: Limits, sanitized: bool = False) -> None:
         kind = resource.RLIMIT_DATA if LINUX else resource.RLIMIT_AS
         bytes_ = _data_in_use() + (limits.memory_mb << 20)
         _limit(kind, bytes_, bytes_)
+
+
+def deleted_files(pids: Iterable[int]) -> int:
+    """Bytes of files without a name that these processes have open: :func:`disk_use` does not find them. Linux only, else 0."""
+    found: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    state = os.stat(f"/proc/{pid}/fd/{name}")
+                    if stat.S_ISREG(state.st_mode) and not state.st_nlink:
+                        found[state.st_dev, state.st_ino] = state.st_blocks * 512
+    return sum(found.values())
 
 
 def disk_use(folders: Iterable[os.PathLike[str]]) -> int:

@@ -1,4 +1,7 @@
-"""System calls that an isolated worker has no use for, refused by seccomp: what Landlock and namespaces do not cover.
+"""System calls that a worker has no use for, refused by seccomp: what Landlock and namespaces do not cover.
+
+Every worker is refused memory that belongs to no file and no mapping, which no limit counts, and limits of another process; an isolated
+one all of the list.
 
 A refused call fails with EPERM. Two exceptions: ``clone3`` fails with ENOSYS, because a filter cannot see its flags, and the C library
 then uses ``clone``; and calls that change a file's mode, owner, times or extended attributes succeed and change nothing, because
@@ -14,6 +17,7 @@ import struct
 from collections.abc import Iterable
 
 # Numbers of system calls on x86-64 and on AArch64; 0 where there is none of that name.
+_UNCOUNTED_MEMORY = ((319, 279), (447, 447))  # memfd_create, memfd_secret
 _REFUSED = {
     "sockets, also those between processes of this machine": ((41, 198),),  # socketpair stays
     "io_uring, which could open a socket without that call": ((425, 425), (426, 426), (427, 427)),
@@ -66,15 +70,19 @@ def offered() -> bool:
     return platform.system() == "Linux" and platform.machine() in _MACHINES
 
 
-def refuse_calls() -> None:
+def refuse_calls(isolated: bool = True) -> None:
     """Apply the filter to this process and all that it starts; it cannot be removed. Nothing happens where :func:`offered` is False.
+
+    Args:
+        isolated: refuse all of the list; else only what every worker is refused.
 
     Raises:
         OSError: the kernel refuses the filter.
     """
     if not offered():
         return
-    code = b"".join(struct.pack("=HBBI", *line) for line in _program(*_MACHINES[platform.machine()]))
+    machine, place = _MACHINES[platform.machine()]
+    code = b"".join(struct.pack("=HBBI", *line) for line in _program(machine, place, isolated))
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -83,7 +91,7 @@ def refuse_calls() -> None:
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
-def _program(machine: int, place: int) -> list[_Instruction]:
+def _program(machine: int, place: int, isolated: bool) -> list[_Instruction]:
     """The filter. Each block begins with the call's number loaded, and ends the filter or leaves the number loaded."""
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -93,6 +101,10 @@ def _program(machine: int, place: int) -> list[_Instruction]:
         (_ABOVE, 0, 1, 0x40000000),  # x32 calls have their own numbers
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
     ]
+    program += _answered((pair[place] for pair in _UNCOUNTED_MEMORY), errno.EPERM)
+    if not isolated:
+        numbers, count = _ONLY_FOR_ITSELF["prlimit64"]
+        return [*program, *_when(numbers[place], _arguments_are([0] * count)), (_RETURN, 0, 0, _ALLOW)]
     refused = [pair for pairs in _REFUSED.values() for pair in pairs]
     program += _answered((pair[place] for pair in refused), errno.EPERM)
     program += _answered((pair[place] for pair in _IGNORED if pair[place]), 0)

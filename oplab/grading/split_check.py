@@ -15,17 +15,17 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def without_judges(text: str, name: str) -> str:
     """``text`` with every top-level definition and constant blanked that ``collect_{name}`` does not reach. Line numbers stay.
 
-    Checks that define their functions in another way than by ``def`` or a plain assignment are returned as they are.
+    Checks that define their functions in another way than by ``def`` or a plain assignment are returned as they are, and so is what is
+    not Python: importing it in the worker shows the error.
 
     Args:
         text: a chapter's checks.
         name: the exercise's name.
-
-    Raises:
-        SyntaxError: the text is not valid Python.
-        ValueError: the text contains null bytes.
     """
-    tree = parse(text)
+    try:
+        tree = parse(text)
+    except (SyntaxError, ValueError):
+        return text
     wanted = f"collect_{name}"
     if not any(wanted in _targets(statement) for statement in tree.body):
         return text

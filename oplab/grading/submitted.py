@@ -7,6 +7,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
+from oplab.course import stubs
+
 MAX_BYTES = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -56,3 +58,27 @@ def _expect(kind: Callable[[int], bool], name: str, place: int, what: str) -> No
         raise NotReadable(f"{name} is a link, and links are not followed")
     if not kind(mode):
         raise NotReadable(f"{name} is not {what}")
+
+
+def readable(file: str, text: str | Exception) -> tuple[str | Exception, dict[str, SyntaxError]]:
+    """See :func:`oplab.course.stubs.readable`; what makes the whole file unreadable is in place of its text."""
+    if isinstance(text, Exception) or not file.endswith(".py"):
+        return text, {}
+    try:
+        return stubs.readable(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return error, {}
+
+
+def reason(error: Exception, file: str) -> str:
+    """Why a file cannot be read, as a sentence."""
+    name = file.rpartition("/")[2]
+    if isinstance(error, (RecursionError, MemoryError)):
+        return f"{name} is nested too deeply for Python to read."
+    if isinstance(error, SyntaxError):
+        quoted = f": {error.text.strip()}" if error.text else ""
+        line = f", line {error.lineno}" if error.lineno else ""
+        return f"{type(error).__name__}: {error.msg} ({name}{line}){quoted}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{file} cannot be read: it is not UTF-8 text."
+    return f"{file} cannot be read: {getattr(error, 'strerror', None) or error}."

@@ -19,7 +19,7 @@ from dataclasses import replace
 from oplab.course.manifest import Limits
 from oplab.grading import isolation, namespaces, processes, protocol, worker
 from oplab.grading import limits as limiting
-from oplab.grading.limits import PROCESSES, SCRATCH, disk_use
+from oplab.grading.limits import PROCESSES, SANITIZED, SCRATCH, deleted_files, disk_use
 from oplab.grading.protocol import Answer, Job, MalformedMessage, Report
 
 KEEP_OUTPUT = 16 << 10  # bytes of what was printed that are kept: the last ones
@@ -165,7 +165,8 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, job: Job, start
         if killed is None and now >= look_at:
             killed = _exceeded(limits, job.sanitized)
             if killed is None and now >= look_at_disk:
-                killed = "scratch" if disk_use(folders) > SCRATCH else None
+                used = disk_use(folders) + deleted_files(processes.descendants(os.getpid()))
+                killed = "scratch" if used > SCRATCH else None
                 look_at_disk = time.monotonic() + _DISK_INTERVAL
             look_at = time.monotonic() + _INTERVAL
             if killed:
@@ -227,7 +228,7 @@ def _exceeded(limits: Limits, sanitized: bool) -> str | None:
     if count > PROCESSES:
         return "processes"
     # RLIMIT_DATA limits each process on its own, without shared memory: a tenth more here, so that it takes effect first.
-    if not sanitized and memory > limits.memory_mb * 1.1 * (1 << 20):
+    if memory > limits.memory_mb * (SANITIZED if sanitized else 1.1) * (1 << 20):
         return "memory"
     return None
 

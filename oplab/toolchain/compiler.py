@@ -27,7 +27,13 @@ OLDEST = {"gcc": (11, "g++"), "clang": (14, "clang++"), "apple": (15, "Apple cla
 OWN_SOURCES_TIMEOUT = 1800.0
 # A runaway template must not take the machine with it. Shells that do not know -v go on without the limit.
 _MEMORY_KB = 8 * 1024 * 1024
-_LIMITED = ["/bin/sh", "-c", f'ulimit -v {_MEMORY_KB} 2>/dev/null; exec "$@"', "sh"]
+_FILE_BLOCKS = 256 * 1024 * 1024 // 512  # of what it writes: a precompiled header has 120 MB
+_LIMITED = [
+    "/bin/sh",
+    "-c",
+    f'ulimit -v {_MEMORY_KB} 2>/dev/null; ulimit -f {_FILE_BLOCKS} 2>/dev/null; exec "$@"',
+    "sh",
+]
 
 
 @dataclass(frozen=True)

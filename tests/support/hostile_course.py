@@ -78,13 +78,22 @@ class HostileCourse:
             text = file.read_text()
             assert text.count("def abi() -> int:\n") == 1
             file.write_text(text.replace("def abi() -> int:\n", "def abi() -> int:\n    return 0\n"))
-        parts = ("exercises/csrc", "solutions/csrc", "build", ".git/hooks", "tests", "csrc/torch_ops", "csrc/common")
+        parts = (
+            "exercises/csrc",
+            "solutions/csrc",
+            "build/lib",
+            ".git/hooks",
+            "tests",
+            "csrc/torch_ops",
+            "csrc/common",
+        )
         for part in parts:
             (folder / part).mkdir(parents=True)
         shutil.copy(ROOT / "csrc" / "torch_ops" / "compile_flags.txt", folder / "csrc" / "torch_ops")
         (folder / "csrc" / "common" / "answer.h").write_text("inline float answer(float x) { return 3 * x + 2; }\n")
         (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         (folder / ".git" / "config").write_text("[core]\n")
+        (folder / "build" / "lib" / "answers.txt").write_text("3 2\n")
         (folder / ".git" / "answers.txt").write_text("return 3 * x + 2\n")
         self.ids: dict[str, str] = {}
         self.honest: list[str] = []

@@ -1,6 +1,7 @@
 # does: tells the pipe that the grader is at fault, so that the run looks broken
-# stopped by: split
-# status: grader_error
+# stopped by: grader
+# status: error
+# says: The check cannot be finished with this answer
 import os
 
 

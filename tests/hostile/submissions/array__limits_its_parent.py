@@ -1,7 +1,6 @@
 # does: sets a limit of the process that watches it
-# stopped by: isolation
-# status: passed
-# isolated: error
+# stopped by: limits
+# status: error
 # says: PermissionError
 import os
 import resource
