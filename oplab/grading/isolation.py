@@ -101,7 +101,7 @@ class Isolation:
         return Confinement(
             landlock=self.landlock,
             read=_readable(libraries, ("/",)) if self.bubblewrap else _readable((*self.roots, *libraries), self.shown),
-            write=("/dev", "/tmp") if self.bubblewrap else landlock.DEVICES,
+            write=("/dev", *landlock.around("/tmp", libraries)) if self.bubblewrap else landlock.DEVICES,
             namespaces=self.namespaces,
         )
 
