@@ -152,7 +152,12 @@ class Server:
                 self.work = self._folders.enter_context(scratch_folder())
             return self.work
 
-    def run(self, job: Job, fresh: Callable[[], object] = lambda: None) -> Answer:
+    @property
+    def cancels(self) -> int:
+        """How often everything was cancelled: a job that was planned before the last time does not run."""
+        return self._cancels
+
+    def run(self, job: Job, fresh: Callable[[], object] = lambda: None, planned: int | None = None) -> Answer:
         """Run one job and wait for its answer; ``answer.lost`` means that the job's supervisor was killed.
 
         Where something has killed the worker, its supervisor or the whole server, as a system does that is out of memory, the job runs
@@ -161,6 +166,7 @@ class Server:
         Args:
             job: what to run.
             fresh: called before a job runs again, to make its folders as they were before the first time.
+            planned: :attr:`cancels` when the job was planned; now, if it is None.
 
         Raises:
             OplabError: the server cannot start, or a message is malformed.
@@ -168,7 +174,7 @@ class Server:
         """
         if self.kept is not None and job.half == "collect":
             shutil.rmtree(self.kept / job.id, ignore_errors=True)  # of an earlier run
-        cancels = self._cancels
+        cancels = self._cancels if planned is None else planned
         for attempt in range(ATTEMPTS):
             if attempt:
                 fresh()

@@ -160,7 +160,7 @@ class _Grader:
     ):
         self.find_crashes = find_crashes and not sanitize
         self._sanitizing: set[Server] = set()
-        self._cancelled, self._doubt = cancelled, doubt
+        self._cancelled, self._doubt, self._planned = cancelled, doubt, server.cancels
         self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
         # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
@@ -253,9 +253,9 @@ class _Grader:
                 server=self.server,
                 doubt=False,
             )
+            return again.exercises[0]
         except (OplabError, RuntimeError):  # there is no reference, or the server does not start
             return None
-        return again.exercises[0]
 
     def _done(self, exercise: Exercise, outcome: Outcome) -> Outcome:
         if self.listener:
@@ -337,13 +337,13 @@ class _Grader:
                 return built
         folders = HalvesFolders(self.scratch / exercise.id, watched)
         job = self._job(exercise, checks, library, folders)
-        answer = self.server.run(_with_references(job), folders.for_collect)
+        answer = self.server.run(_with_references(job), folders.for_collect, self._planned)
         outcome = self._collected(exercise, answer, folders)
         if outcome is None:
             digests = answer.report.digests if answer.report is not None else {}
             scratch = folders.for_judge()
             half = replace(job, half="judge", library=None, source=checks, text=None, scratch=scratch, digests=digests)
-            outcome = self._judged(exercise, self.server.run(_with_references(half), folders.for_judge))
+            outcome = self._judged(exercise, self.server.run(_with_references(half), folders.for_judge, self._planned))
         remove_tree(folders.home)
         if outcome.status == "crashed" and self.find_crashes and exercise.kind != "python":
             outcome = self._with_line(exercise, outcome)
@@ -481,7 +481,7 @@ def _read(path: Path) -> str | Exception:
 
 
 def _with_references(job: Job) -> Job:
-    """The job with what its source imports of :mod:`oplab.checks.references`: few collect halves do."""
+    """The job with what its source imports of :mod:`oplab.checks.references`."""
     return replace(job, references=integrity.references() if "oplab.checks.references" in job.source else {})
 
 

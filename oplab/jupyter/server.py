@@ -57,7 +57,10 @@ class Pages:
         assert self.home is not None
         await self.run(self.home.open)  # before it: no state without the copies of the lessons
         self._sockets.add(socket)
-        socket.send(json.dumps({"type": "state", "state": await self.run(self.home.state)}))
+        self._last = (
+            ""  # the others may get it once more; one order for all, so that no older state comes after a newer one
+        )
+        self._tell_state()
 
     def discard(self, socket: EventsHandler) -> None:
         """Forget a page that has closed."""

@@ -88,7 +88,9 @@ class Page:
         self._thread.join(60)
 
     async def _read(self) -> None:
-        socket = await websocket_connect(HTTPRequest(self._address, headers=self._headers))
+        # Its own limits are 20 seconds: on a busy machine the message would never come.
+        request = HTTPRequest(self._address, headers=self._headers, connect_timeout=240, request_timeout=240)
+        socket = await websocket_connect(request)
         waiting = asyncio.ensure_future(self._closing.wait())
         while not self._closing.is_set():
             reading = asyncio.ensure_future(socket.read_message())
