@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import zipfile
 from dataclasses import replace
 from decimal import Decimal
@@ -13,7 +12,6 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 
-from oplab.classes import overview as overviews
 from oplab.classes import publish
 from oplab.classes.counting import count
 from oplab.classes.extraction import Answers
@@ -114,21 +112,6 @@ def test_who_has_not_handed_in_a_file_is_not_among_those_who_failed_it(small, co
     assert state.handed_in == 2 and len(state.shared) == 1
 
 
-def test_a_class_without_a_submission(small, course):
-    done = written(small, course)
-    assert [path.name for path in done.files] == [
-        "grades.csv",
-        "canvas.csv",
-        "moodle.csv",
-        "blackboard.csv",
-        "class.html",
-        "learners",
-        "feedback.zip",
-    ]
-    text = (small.folder / "class.html").read_text(encoding="utf-8")
-    assert "No answer failed." in text and "4 learners" in text
-
-
 # --- pages and archives ------------------------------------------------------------------------------------------------
 
 
@@ -222,18 +205,6 @@ def test_feedback_has_the_names_that_a_platform_takes_back(small, course):
             )
 
 
-def test_the_same_verdicts_give_the_same_pages(small, course):
-    small.hand_in("ada", [outcome("c04.asinh")])
-    small.hand_in("bob", [outcome("c04.asinh", "failed", message="no")])
-    written(small, course)
-    files = [path for path in small.folder.rglob("*") if path.is_file()]
-    before = {path: path.read_bytes() for path in files}
-    for path in (small.folder / "class.html", *small.folder.rglob("report.html"), *small.folder.rglob("*.zip")):
-        path.unlink()
-    written(small, course)
-    assert {path: path.read_bytes() for path in files} == before
-
-
 def test_nothing_on_a_page_can_act(small, course):
     small.learners["ada"] = Learner("ada", NASTY, NASTY, NASTY)
     small.problems = (NASTY,)
@@ -261,18 +232,6 @@ def test_each_link_of_the_class_page_leads_somewhere(small, course):
         target = small.folder / (file or "class.html")
         assert target.is_file(), link
         assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
-
-
-def test_long_lists_are_cut(small, course, monkeypatch):
-    monkeypatch.setattr(overviews, "SHARED", 1)
-    monkeypatch.setattr(overviews, "HARD", 1)
-    for login in ("ada", "bob"):
-        small.hand_in(login, [outcome(id, "failed", message="no") for id in ("c04.asinh", "c04.hypot", "c00.export")])
-    text = overviews.class_page(small.grades(), count(small.grades(), small.learners, Rules()), course)
-    assert text.count('<li>\n<header><strong class="id">') == 1
-    assert "2 more that several learners share." in text
-    hard = re.search(r'id="hard">(.+?)<details>', text, re.DOTALL)[1]
-    assert hard.count('class="goal"') == 1
 
 
 # --- what is out stays --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from oplab.classes import records, similarity
 from oplab.classes.similarity import Given, compare_parts, own_part
-from oplab.classes.similarity_prints import GRAM, WINDOW, canonical, grams, winnow
+from oplab.classes.similarity_prints import WINDOW, canonical, grams, winnow
 from oplab.classes.similarity_tokens import tokens
 from oplab.cli.main import main
 from oplab.course.manifest import load
@@ -71,17 +71,6 @@ def answer(rows):
             print(row, *found[row], sep=", ", file=stream)
     return best and best[0]
 """
-CPP_AS_PYTHON = """
-def answer(rows):
-    best = rows[0]
-    for i in range(1, len(rows)):
-        if rows[i] > best:
-            best = rows[i]
-    top = [row - best for row in rows if row is not None]
-    while top and top[-1] <= 0.25:
-        top.pop()
-    return 17 if not top else sum(value ** 2 for value in top) / best
-"""
 
 
 def words(source: str, language: str = "python") -> tuple[str, ...]:
@@ -103,20 +92,9 @@ def test_what_an_author_cannot_rename_stays():
     assert texts == "auto name = Ort :: Status { name . GetShape ( name ) } ;".split()
 
 
-def test_calls_and_templates_of_libraries_stay_in_cpp_with_and_without_std():
-    texts = [token.text for token in tokens("using namespace std; auto m = max<float>(a < b, c);", "cpp")]
-    assert texts == "auto name = max < float > ( name < name , name ) ;".split()
-    assert words("auto m = std::max<float>(a < b, c);", "cpp") == words("auto n = max<float>(x < y, z);", "cpp")
-
-
 def test_which_names_are_equal_counts():
     assert words("def f(a, b):\n    return a - b\n") != words("def f(a, b):\n    return b - a\n")
     assert words("def f(a, b):\n    return a - b\n") == words("def g(x, y):\n    return x - y\n")
-
-
-def test_a_keyword_of_a_library_is_not_the_authors_name():
-    one, other = (f"def f(x, {name}):\n    return np.sum(x, axis={name})\n" for name in ("axis", "k"))
-    assert words(one) == words(other)
 
 
 def test_annotations_do_not_count():
@@ -126,7 +104,7 @@ def test_annotations_do_not_count():
 
 
 @pytest.mark.parametrize("language", ["python", "cpp"])
-@pytest.mark.parametrize("source", ["", "def (", "é = 'ü' + \x00", "\x0c\nx = 1", "\udc80 = 1", '"""', "((" * 200, "'"])
+@pytest.mark.parametrize("source", ["", "def (", "é = 'ü' + \x00", "\udc80 = 1", '"""'])
 def test_any_text_has_tokens(source, language):
     for token in tokens(source, language):
         assert 0 <= token.begin < token.end <= len(source)
@@ -134,14 +112,6 @@ def test_any_text_has_tokens(source, language):
 
 
 # Fingerprints --------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_run_of_gram_and_window_has_a_fingerprint_in_common():
-    common = [f"w{i}" for i in range(GRAM + WINDOW - 1)]
-    for before in range(6):
-        sources = [[f"{side}{i}" for i in range(before)] + common + [f"{side}_{i}" for i in range(9)] for side in "ab"]
-        made = [tokens(" . ".join(f"q.{word}" for word in source), "python") for source in sources]
-        assert set(winnow(grams(made[0]))) & set(winnow(grams(made[1])))
 
 
 def test_the_fingerprints_of_the_published_example():
@@ -189,12 +159,6 @@ def test_a_disguised_copy_is_found(source, language, disguise):
 def test_two_answers_of_two_people_are_not_a_pair():
     found = report({"ada": PYTHON, "bob": OTHER})
     assert (found.pairs, found.equal, found.short, found.answers) == ((), (), 0, 2)
-
-
-def test_a_pair_below_the_threshold_is_not_listed():
-    shared = PYTHON[: PYTHON.index("def answer")]
-    texts = {"ada": shared + OTHER, "bob": shared + CPP_AS_PYTHON}
-    assert report(texts, threshold=0.1).pairs and not report(texts).pairs
 
 
 def test_what_is_given_does_not_count():
@@ -247,11 +211,6 @@ def test_equal_answers_are_one_group_and_one_side():
     assert group.share == 1
 
 
-def test_short_answers_are_not_compared():
-    found = report({"ada": "def answer(x):\n    return x.abs()\n", "bob": "def answer(x):\n    return x.abs()\n"})
-    assert (found.pairs, found.equal, found.short) == ((), (), 2)
-
-
 def test_the_marks_are_the_same_passages_on_both_sides():
     (pair,) = report({"ada": PYTHON, "bob": disguises.reordered(PYTHON, "python")}, threshold=0.0).pairs
     texts = [{mark.number: side.text[mark.begin : mark.end] for mark in side.marks} for side in pair.sides]
@@ -259,11 +218,6 @@ def test_the_marks_are_the_same_passages_on_both_sides():
     assert all(words(texts[0][number]) == words(texts[1][number]) for number in texts[0] if texts[0][number].isascii())
     places = [mark.begin for mark in pair.sides[0].marks]
     assert places == sorted(places)
-
-
-def test_the_order_of_the_learners_changes_nothing():
-    texts = {"ada": PYTHON, "bob": disguises.everything(PYTHON, "python"), "eve": OTHER, "dan": PYTHON + OTHER}
-    assert report(texts) == report(dict(reversed(texts.items())))
 
 
 def test_learners_who_are_alike_in_several_exercises():
@@ -290,11 +244,6 @@ def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is(tmp_path):
     assert "default-src 'none'" in page
     assert "a reason to look, not a proof" in page
     assert page.count("<mark ") == page.count("</mark>") >= 4
-
-
-def test_an_empty_report_has_a_page(tmp_path):
-    similarity.write(report({}), tmp_path / "page.html")
-    assert "No pair is listed." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, monkeypatch, capsys):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -152,13 +150,6 @@ def test_places_of_an_outcome_are_those_of_its_failed_checks_and_message_once():
     assert [(place.line, place.message) for place in of_outcome(given)] == [(3, "wrong"), (9, "bad")]
 
 
-def test_a_card_names_its_state_in_words_for_a_screen_reader():
-    card = card_html(outcome("", ("doubles", False, "no"), ("shape", True, "")), href=href)
-    assert 'role="group" aria-label="c04.asinh: failed, 0 of 2 points"' in card
-    assert 'role="img" aria-label="failed">✗<' in card and 'role="img" aria-label="passed">✓<' in card
-    assert "<ul><li" in card and "</li></ul>" in card
-
-
 def test_of_many_failures_two_are_open_and_a_case_is_named_once():
     given = outcome("", *((f"case {n}: runs", False, f"case {n}: no {n}") for n in range(4)), ("shape", True, ""))
     card = card_html(given, href=href)
@@ -209,12 +200,3 @@ def test_a_reference_is_highlighted_and_unchanged(language, code, word):
     card = reference_html("solutions/x", code, language)
     assert f'<span class="k">{word}</span>' in card
     assert Reader(card).words.endswith(code.rstrip())
-
-
-def test_a_card_needs_no_large_library():
-    code = (
-        "import sys, oplab.grading.card as c; c.reference_html('t', 'x = 1', 'python'); "
-        "print([n for n in ('torch', 'onnx', 'numpy', 'matplotlib') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

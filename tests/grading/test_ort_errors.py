@@ -67,12 +67,6 @@ def test_a_message_of_the_runtime_gets_its_meaning(made, feeds, words):
     assert "[ONNXRuntimeError]" in message
 
 
-def test_what_is_special_to_a_chapter_comes_last():
-    message = refused(model("Nope", "lab"), **{UNREGISTERED: "Keep the stub's last lines."})
-    assert "lab:Nope(-1) is not a registered function/op" in message
-    assert message.endswith(f"{RUNTIME[UNREGISTERED]} Keep the stub's last lines.")
-
-
 def test_a_message_is_cut_and_its_cause_is_not():
     long = f"Fail: {'x' * 900} is not a registered function/op"
     assert sentence(long, limit=40) == f"Fail: {'x' * 34} …. {RUNTIME[UNREGISTERED]}"

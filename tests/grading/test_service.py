@@ -207,6 +207,7 @@ def test_texts_tell_which_exercises_a_change_touches(course):
     assert changes.half_written()
 
 
+@pytest.mark.nightly
 def test_after_an_answer_in_cpp_its_header_is_precompiled(told, warm, tmp_path, monkeypatch):
     """For the next save: by then there is time, and after it there is not."""
     course, _ = warm

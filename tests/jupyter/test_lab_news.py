@@ -184,6 +184,7 @@ def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):
     page.state(lambda state: not state["problems"])
 
 
+@pytest.mark.nightly
 def test_a_grading_process_that_is_killed_is_started_again(lab, page, file):
     lab.call("check", {"ids": ["c01.passes"]})
     assert page.outcome("c01.passes")["status"] == "passed"
@@ -210,18 +211,6 @@ def test_a_broken_manifest_is_a_problem_and_no_end(lab, page, file):
     finally:
         manifest.write_text(text)
     page.state(lambda state: state["chapters"][0]["title"] == "One case each")
-
-
-def test_folders_that_come_and_go(lab, page, file):
-    away = lab.root / "elsewhere"
-    (lab.root / "exercises").rename(away)
-    assert lab.refused(409, "check", {"ids": ["c01.passes"]}).endswith("is missing.")
-    note(lab, page, "passed")  # the files are looked at without the folder
-    away.rename(lab.root / "exercises")
-    note(lab, page, "failed")
-    lab.call("settings", {"check_on_save": True})
-    file.write_text(WRONG)
-    assert page.outcome("c01.passes")["status"] == "failed"
 
 
 @pytest.mark.nightly

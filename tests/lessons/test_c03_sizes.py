@@ -6,7 +6,6 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from oplab.checks.c03_dynamic_models import sizes
 
@@ -29,13 +28,3 @@ def test_sizes_are_those_of_onnx_runtime(resize, seed):
         x = np.zeros((1, 1, int(size), 1), np.float32)
         (y,) = session.run(None, {"x": x, "scales": np.float32([1, 1, factor, 1])})
         assert y.shape[2:] == sizes(x.shape, (factor, 1.0)), (size, factor)
-
-
-def test_others_multiply_in_double(resize):
-    import torch
-
-    x, scales = np.zeros((1, 1, 100, 100), np.float32), np.float32([1, 1, 2.3, 2.3])
-    (by_reference,) = ReferenceEvaluator(resize).run(None, {"x": x, "scales": scales})
-    by_torch = torch.nn.functional.interpolate(torch.from_numpy(x), scale_factor=scales[2:].tolist(), mode="bilinear")
-    assert by_reference.shape[2:] == tuple(by_torch.shape[2:]) == sizes(x.shape, (2.3, 2.3), np.float64) == (229, 229)
-    assert sizes(x.shape, (2.3, 2.3)) == (230, 230)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-
 from oplab import checks
-from oplab.figures import shipping
 from oplab.toolchain.headers import api_version, ort_include
 from tests.support import ROOT
 
@@ -77,20 +73,3 @@ def test_the_checks_older_runtime_has_the_places_and_versions_of_the_headers():
     assert written == {version: place for version, place in first.items() if version <= 20}
     called = [int(version) for version in re.findall(r"beyond<(\d+)>[,}]", SOURCE)]
     assert called == list(written), "one function for each version, in the same order"
-
-
-def test_each_box_is_inside_apart_from_the_others_and_holds_its_title():
-    figure = shipping.loading()
-    (axes,) = figure.axes
-    patches = axes.patches[: len(shipping._BOXES)]
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    for box in (patch.get_bbox() for patch in patches):
-        assert left < box.x0 < box.x1 < right and bottom < box.y0 < box.y1 < top
-    assert not any(one.overlaps(other) for one, other in combinations([p.get_bbox() for p in patches], 2))
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    for title, *_ in shipping._BOXES.values():
-        (text,) = [each for each in axes.texts if each.get_text() == title]
-        inside = text.get_window_extent(renderer)
-        middle = inside.get_points().mean(axis=0)
-        around = next(p.get_window_extent() for p in patches if p.get_window_extent().contains(*middle))
-        assert around.x0 < inside.x0 and inside.x1 < around.x1, title

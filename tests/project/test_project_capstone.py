@@ -61,13 +61,9 @@ def test_a_reference_that_disagrees_is_not_a_pass(copied):
 
 BROKEN = {
     "no example": (lambda p: p("tests/example.py").unlink(), "example.py"),
-    "no reference": (lambda p: p("src/twist/reference.py").unlink(), "reference.py"),
-    "no class": (lambda p: change(p("src/twist/reference.py"), "class Twist", "class Twisted"), "Twist"),
     "not an OpRun": (lambda p: change(p("src/twist/reference.py"), "(OpRun)", ""), "no reference"),
     "no cases": (lambda p: change(p("tests/example.py"), "def cases", "def some"), "cases"),
-    "no arrays": (lambda p: change(p("tests/example.py"), '{"x": np.z', '{"w": 3, "x": np.z'), "cases"),
     "a model": (lambda p: change(p("tests/example.py"), "super().__init__()", "1 / 0"), "ZeroDivisionError"),
-    "an export": (lambda p: change(p("src/twist/export.py"), '"v", "f"', '"v", "v"'), "TorchScript path"),
     "a kernel": (lambda p: p("cpp/ort_op.cpp").write_text("int broken\n"), "ort_op.cpp"),
 }
 
@@ -80,14 +76,3 @@ def test_what_is_missing_is_a_sentence(copied, what):
     done = capstone(copied)
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stdout + done.stderr
     assert not (copied / "build" / "capstone").exists()
-
-
-@pytest.mark.nightly
-def test_a_kernel_that_crashes_is_a_sentence(copied):
-    change(
-        copied / "cpp" / "ort_op.cpp",
-        "twist<T>(x.Data()",
-        "*static_cast<volatile int*>(nullptr) = 1;\n    twist<T>(x.Data()",
-    )
-    done = capstone(copied)
-    assert done.returncode == 2 and "your kernel crashes" in done.stderr and "Traceback" not in done.stderr

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,6 @@ from oplab.toolchain.diagnostics import BuildFailed
 from tests.support import environment, operator_project
 from tests.support.cpp import endless_compiler
 
-TINY = 'extern "C" int answer() { return 42; }\n'
 ELF = pytest.mark.skipif(sys.platform != "linux", reason="reads the processor from an ELF file, which only Linux has")
 
 
@@ -76,17 +73,6 @@ def test_the_headers_are_those_of_the_project(copied, header):
     assert {file: file.read_bytes() for file in copied.rglob("*.so")} == libraries
 
 
-@pytest.mark.nightly
-def test_the_exported_names_are_those_of_the_project(copied):
-    (copied / "cpp" / "oplab" / "exports.map").write_text("{ global: RegisterCustomOps; more_of_mine; local: *; };\n")
-    with (copied / "cpp" / "ort_op.cpp").open("a") as source:
-        source.write('extern "C" int more_of_mine() { return 1; }\n')
-    build_project(open_project(copied), say=str)
-    import ctypes
-
-    assert ctypes.CDLL(str(copied / "src" / "twist" / "twist_ort.so")).more_of_mine() == 1
-
-
 def test_the_program_contains_the_kernel(built, model, tmp_path):
     x = np.float32([-1, 0, 2])
     np.save(tmp_path / "x.npy", x)
@@ -130,60 +116,13 @@ def test_ctrl_c_stops_the_compiler_and_leaves_nothing(tmp_path):
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.nightly
-def test_a_stop_ends_pytest_too(copied):
-    place = copied / "pid"
-    (copied / "tests" / "test_long.py").write_text(
-        f"import os, time\ndef test_long():\n    open({str(place)!r}, 'w').write(str(os.getpid()))\n    time.sleep(300)\n"
-    )
-    command = [sys.executable, "-m", "oplab.cli", "test", str(copied), "-k", "long"]
-    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not place.is_file() or not place.read_text():
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.terminate()  # to oplab alone
-    assert process.wait(timeout=60) == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(place.read_text()), 0)
-
-
 # --- libraries that cannot be loaded
-
-
-def for_another_processor(library: Path, made: Path) -> Path:
-    """The library with another number of the processor, which is all that a loader looks at."""
-    content = bytearray(library.read_bytes())
-    content[18:20] = (183 if int.from_bytes(content[18:20], "little") == 62 else 62).to_bytes(2, "little")
-    made.write_bytes(content)
-    return made
-
-
-@ELF
-@pytest.mark.nightly
-def test_parity_names_the_processor_of_a_library(model, tmp_path):
-    library = tmp_path / "other.so"
-    compiler = shutil.which("aarch64-linux-gnu-g++")
-    if compiler is None or os.uname().machine == "aarch64":
-        pytest.skip("there is no cross compiler")
-    (tmp_path / "x.cpp").write_text(TINY)
-    subprocess.run([compiler, "-shared", "-fPIC", str(tmp_path / "x.cpp"), "-o", str(library)], check=True)
-    done = oplab("parity", model, "--library", library)
-    assert done.returncode == 2 and "other.so was compiled for " in done.stderr and "this Python" in done.stderr
-    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 2
 
 
 def given_module(tmp_path: Path, library: Path) -> Path:
     text = f"import torch\n\ntorch.ops.load_library({str(library)!r})\n\ndef head(x):\n    return x\n"
     (tmp_path / "op.py").write_text(text)
     return tmp_path / "op.py"
-
-
-@pytest.mark.nightly
-@ELF
-def test_a_library_of_pytorch_for_another_processor(built, model, tmp_path):
-    other = for_another_processor(open_project(built).library("torch"), tmp_path / "other_torch.so")
-    done = oplab("parity", model, "--module", f"{given_module(tmp_path, other)}:head")
-    assert done.returncode == 2 and "other_torch.so was compiled for " in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.nightly

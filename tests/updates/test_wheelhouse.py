@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oplab import paths
 from oplab.errors import OplabError
 from oplab.updates import delivery, wheelhouse
-from tests.support import ROOT
 from tests.support.wheels import make_wheel
 
 pytestmark = pytest.mark.nightly
@@ -77,12 +75,3 @@ def test_the_courses_own_wheel_is_among_them(tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--find-links", tmp_path]
     done = subprocess.run([*command, "--target", tmp_path / "site", "operator-lab"], capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / "site" / "oplab" / "shipped" / "course.toml").is_file(), done.stderr
-
-
-def test_an_installed_package_cannot_build_itself(tmp_path, monkeypatch, index, capfd):
-    monkeypatch.undo()
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
-    monkeypatch.setattr(paths, "SHIPPED", ROOT)
-    wheelhouse._own_wheel(tmp_path)
-    assert "copy the wheel that you have installed" in capfd.readouterr().out
