@@ -16,10 +16,7 @@ import pytest
 from oplab.classes import gradebook
 from oplab.classes.counting import count
 from oplab.classes.records import Learner
-from oplab.classes.rules import Manual, Rules, rules_of
-from oplab.course import manifest
-from oplab.errors import OplabError
-from tests.support import ROOT
+from oplab.classes.rules import Manual, Rules
 from tests.support.small_class import DEADLINE, SmallClass, outcome
 
 ADA = Learner("ada", "Ada Lovelace", "ada@example.org", "Monday")
@@ -208,14 +205,6 @@ def test_a_column_for_each_exercise_and_none_for_their_sum(small):
     ]
     assert [row[4:] for row in moodle[1:]] == [["90", "30"], ["100", "0"]]
     assert blackboard[0][3:] == ["Operator Lab c00.one [Total Pts: 4 Score]", "Two |534283"]
-
-
-def test_a_bonus_has_no_column_of_an_exercise(tmp_path):
-    (tmp_path / "class.toml").write_text('[bonus]\nexercises = ["c04.asinh"]')
-    course = manifest.load(ROOT)
-    assert rules_of(tmp_path, course, {}).bonus
-    with pytest.raises(OplabError, match="has a bonus"):
-        rules_of(tmp_path, course, {}, exercises=True)
 
 
 def test_ungraded_is_not_zero(small):

@@ -184,17 +184,6 @@ def test_the_command(tmp_path):
     assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,0,0\nbob,Bob,0,0\n"
     assert json.loads((grades / "regrades.json").read_text())["regrades"][0]["accepted_lower"] is True
 
-    done = oplab("regrade", "c01.passes", grades, "--why", " ")
-    assert (done.returncode, done.stderr) == (
-        2,
-        "oplab: --why is empty.\nSay what was wrong with the check: learners will ask.\n",
-    )
-    done = oplab("regrade", "c01.passes", tmp_path / "none", "--why", "x")
-    assert done.returncode == 2 and "holds no grades" in done.stderr
-    (tmp_path / "class.toml").write_text("late_day = 3\n")
-    done = oplab("report", grades, "--rules", "class.toml")
-    assert done.returncode == 2 and "class.toml: it has no key 'late_day'" in done.stderr
-    assert oplab("regrade", "c01.fails", grades, "--why", "the same", "--jobs", 1).returncode == 0
     (tmp_path / "class.toml").write_text("[weights]\nc01 = 3\n")
     done = oplab("report", grades, "--rules", "class.toml")
     assert done.returncode == 0 and "grades.csv written, with lms/" in done.stdout, done.stderr
@@ -206,7 +195,3 @@ def test_the_command(tmp_path):
     assert done.returncode == 1 and "\n  ada: 3 → 2 (−1)\n" in done.stderr
     assert f"`oplab class report {grades} --rules class.toml --accept` writes them." in done.stderr
     assert everything(grades) == before
-    assert oplab("report", grades, "--rules", "class.toml", "--accept").returncode == 0
-    assert oplab("report", grades, "--columns", "exercises").returncode == 0  # with the same rules
-    assert ",Operator Lab c01.fails," in (grades / "lms" / "canvas.csv").read_text()
-    assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,2,2\nbob,Bob,2,2\n"

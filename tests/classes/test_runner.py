@@ -168,16 +168,3 @@ def test_one_folder_has_one_seed(grade, tmp_path):
     grade(seed=7)
     with pytest.raises(OplabError, match="--seed 7"):
         grade(seed=8)
-
-
-def test_problems_name_learner_and_file(grade, tmp_path):
-    (tmp_path / "in" / "zed.zip").write_text("x")
-    shutil.rmtree(tmp_path / "in" / "bob")
-    (tmp_path / "in" / "bob.tar").write_text("x")
-    work, _ = grade()
-    assert any("zed.zip" in problem and "no learner" in problem for problem in work.problems)
-    assert any(problem.startswith("bob: bob.tar: ") for problem in work.problems)
-    assert work.unread == ["bob"]
-    assert status(tmp_path / "grades")["ada"]["c01.passes"] == "passed"
-    kept = records.load(tmp_path / "grades")
-    assert kept.problems == tuple(problem for problem in work.problems if "zed" in problem)

@@ -194,22 +194,6 @@ def test_a_rule_finds(case, root):
     assert any(words in finding for finding in findings), findings
 
 
-def test_a_malformed_table_does_not_hide_the_others(root):
-    mutant('find = "2 * x"', 'find = "2 * y"')(root)
-    assert [trial.name for trial in lint.trials(load(root)) if trial.kind == "mutant"] == ["shape", "none"]
-    mutant('find = "2 * y"', "find = ")(root)
-    kinds = [trial.kind for trial in lint.trials(load(root))]
-    assert kinds == ["stub", "edited stub", "solution", "alternative"]
-
-
-def test_edits_are_located_in_the_reference_without_its_marks(root):
-    """One edit may write what another one finds, and a goal may repeat the code."""
-    solution = "x = 2\n\n\ndef double(x):\n    # ANSWER c05.double: return 2 * x\n    return 2 * x\n    # END\n"
-    edits = [("2 * x", "double(x)"), ("double", "twice")]
-    text = mutants.apply(edits, load(root).exercise("c05.double"), solution)
-    assert text == "x = 2\n\n\ndef twice(x):\n    return double(x)\n"
-
-
 def test_a_helper_in_an_answer_block_belongs_to_the_exercise(root):
     exercise = load(root).exercise("c05.double")
     helper = "# ANSWER c05.double\ndef two():\n    return 2\n# END\n\n\n"
@@ -314,15 +298,6 @@ def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root)
     command = re.search(r"oplab (lint-course c05\.double --answers sum --seed \d+)", done.stdout)[1]
     again = oplab(root, *command.split())
     assert again.returncode == 1 and "alternative sum: expected passed, got failed" in again.stdout
-
-
-@pytest.mark.nightly
-def test_a_solution_s_finding_is_repeated_by_check(root):
-    edit(f"solutions/{S}.py", "return 2 * x", "return 3 * x")(root)
-    done = oplab(root, "lint-course", "--answers", "right")
-    command = re.search(r"oplab (check c05\.double --track solutions --seed (\d+))", done.stdout)
-    again = oplab(root, *command[1].split())
-    assert again.returncode == 1 and f"Inputs: --seed {command[2]}" in again.stdout
 
 
 def test_a_known_answer_that_its_check_cannot_read_is_a_finding(finished):

@@ -97,8 +97,6 @@ def test_what_utf8_cannot_encode_is_replaced():
         {"checks": (Check("runs", False, "x" * (protocol.MAX_TEXT + 1)),)},
         {"checks": (Check("runs", True),) * (protocol.MAX_ENTRIES + 1)},
         {"digests": {str(number): "" for number in range(protocol.MAX_ENTRIES + 1)}},
-        {"digests": {"f0.bin": "x" * (protocol.MAX_TEXT + 1)}},
-        {"share": Share(1.0, "x" * (protocol.MAX_TEXT + 1))},
     ],
 )
 def test_a_report_that_is_too_long_is_malformed(changes):

@@ -83,8 +83,3 @@ def test_each_chapter_relies_on_what_it_imports_and_on_no_more():
 def test_an_import_inside_of_a_function_and_the_data_beside_it_count():
     found = relied_on("16_capstone")  # imports the nets in its functions; they read their weights from files
     assert {"oplab/nets/srcnn.py", "oplab/nets/srcnn.npz"} <= found
-
-
-def test_what_an_answer_imports_is_relied_on():
-    assert "oplab/debug/bisecting.py" not in relied_on("00_first_round_trip")
-    assert "oplab/debug/bisecting.py" in relied_on("00_first_round_trip", answers=("from oplab.debug import bisect\n",))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -238,17 +237,6 @@ def test_other_sources_are_not_shared(small, host, monkeypatch):
         monkeypatch.setattr(shared, "_package", lambda: "other sources")
         assert check(small, client) == "passed"
         assert len(fork_servers(os.getpid())) == 1
-
-
-@pytest.mark.nightly
-def test_a_host_that_says_nothing_is_not_waited_for(small, monkeypatch):
-    monkeypatch.setattr(shared, "_PATIENCE", 0.2)
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(address(small.root)))
-        silent.listen()
-        with SharedServer(small) as client:
-            assert check(small, client) == "passed"
-    address(small.root).unlink()
 
 
 @pytest.mark.skipif(not processes.LINUX, reason="only Linux tells who is at the other end of a socket")

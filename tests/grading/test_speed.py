@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oplab import timing
 from oplab.authoring.lint import Trial
 from oplab.checks import speed
 from oplab.checks.draws import rng_for
@@ -55,13 +54,6 @@ def evidence(tmp_path, collect) -> Judge:
 
 def graded(exercise, checks, share, **options):
     return outcomes.from_judge(exercise, Answer(report=Report("judged", checks=tuple(checks), share=share)), **options)
-
-
-def test_contestants_take_turns_and_every_other_round_goes_backwards():
-    clock, log = Clock(), []
-    seconds = timing.race({"a": clock.takes(1, log, "a"), "b": clock.takes(2, log, "b")}, 3, warm_up=1, clock=clock)
-    assert "".join(log) == "ab" + "ab" + "ba" + "ab"
-    assert seconds["a"].tolist() == [1, 1, 1] and seconds["b"].tolist() == [2, 2, 2]
 
 
 def test_the_processor_clock_is_fine_under_a_limit_of_processor_time():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oplab.course.manifest import load
-from oplab.course.stubs import Todo, function_text, is_untouched, make_stub, restore, todo
+from oplab.course.stubs import Todo, is_untouched, make_stub, restore, todo
 from tests.support import ROOT
 
 SOLUTION = '''\
@@ -65,13 +65,6 @@ def test_restore_replaces_one_function_with_its_decorators():
         'raise todo("c01.one")', "return 7"
     )
     assert restore(mine, stub, "two") == stub.replace('raise todo("c01.one")', "return 7")
-
-
-def test_restore_adds_a_function_that_was_deleted():
-    stub = make_stub(SOLUTION, "s")
-    text = restore("x = 1\n", stub, "one")
-    assert text.startswith("x = 1\n")
-    assert function_text(text, "one") == function_text(stub, "one")
 
 
 def test_exercises_in_git_are_the_stubs():

@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from oplab.grading import processes, progress, shared
+from oplab.grading import processes, shared
 from oplab.updates import placing
 from tests.support.fixture_course import copy_course
 from tests.support.lab_calls import Lab, Page, exercise_of
@@ -156,19 +156,6 @@ def test_two_pages_are_told_the_same(lab, page, file):
         assert page.outcome("c01.passes") == other.outcome("c01.passes")
     lab.call("check", {"ids": ["c01.passes"]})  # one of them has gone
     assert page.outcome("c01.passes")["status"] == "passed"
-
-
-def note(lab, page, status):
-    """Another process notes the progress of an exercise, and the page is told."""
-    with progress.update(lab.root / "build") as changed:
-        changed.exercises["c01.exits"] = progress.Entry(status, 1, True, 0)
-    page.state(lambda state: exercise_of(state, "c01.exits")["status"] == status)
-
-
-def test_progress_of_another_process_is_shown(lab, page):
-    note(lab, page, "passed")
-    (lab.root / "build" / "progress.json").unlink()
-    page.state(lambda state: state["passed"] == 0)
 
 
 def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):

@@ -178,15 +178,6 @@ def test_a_copy_that_is_no_notebook_is_the_learner_s(copied):
     assert copies.reset(copied, copied.chapter("c05"))[1].read_bytes() == content
 
 
-def test_a_link_to_the_lessons_is_refused(course):
-    (course.root / "work").symlink_to("notebooks")
-    for action in (lambda: copies.sync(course), lambda: copies.reset(course, course.chapter("c05"))):
-        with pytest.raises(OplabError, match="the same folder") as caught:
-            action()
-        assert caught.value.fix == "Remove the link: rm work"
-    assert visible(course.root / "notebooks") == {f"{stem}.ipynb" for stem in STEMS}
-
-
 def test_a_folder_that_cannot_be_written_is_a_sentence(course):
     (course.root / "work").symlink_to("/sys")  # not even root writes there
     with pytest.raises(OplabError, match="Your copies of the lessons, in work/, cannot be written") as caught:

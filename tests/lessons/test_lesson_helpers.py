@@ -69,16 +69,6 @@ def test_answers_are_read_again_after_a_save(tmp_path):
     assert dir(answers) == ["f"]
 
 
-def test_answers_that_cannot_be_read_are_a_sentence(tmp_path):
-    file = tmp_path / "c04_x.py"
-    with pytest.raises(OplabError, match="cannot be read: No such file"):
-        Answers(file).f  # noqa: B018
-    for text, words in (("def f(:\n", "c04_x.py, line 1"), ("x = 1\n", "c04_x.py has no function f")):
-        file.write_text(text)
-        with pytest.raises(OplabError, match=words):
-            Answers(file).f  # noqa: B018
-
-
 def test_a_stub_in_a_notebook_is_a_sentence_without_a_traceback(tmp_path):
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output

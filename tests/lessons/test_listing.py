@@ -55,17 +55,6 @@ def test_a_part_is_the_definition_up_to_its_brace(folder):
         assert shown(folder, part) == f"lines {first} to {last}"
 
 
-def test_what_is_not_there_is_a_sentence_with_names_that_are_near(folder):
-    with pytest.raises(OplabError, match="There is no file 12_c.cpp in .*") as caught:
-        listing.find(folder, "12_c.cpp")
-    assert "12_a.cpp" in f"{caught.value.message} {caught.value.fix}"
-    with pytest.raises(OplabError, match="No definition in 12_a.cpp has 'Computes' in its first line") as caught:
-        listing.source(folder / "12_a.cpp", "Computes")
-    assert "Compute" in f"{caught.value.message} {caught.value.fix}"
-    with pytest.raises(OplabError, match="is in the first line of 2 definitions"):
-        listing.source(folder / "12_a.cpp", "int Comp")
-
-
 def test_a_difference_has_signs_besides_colours_and_three_lines_around(folder):
     made = listing.diff(folder / "12_a.cpp", folder / "12_b.cpp")
     assert made.text.splitlines() == [

@@ -75,24 +75,6 @@ def test_what_is_not_reached_is_named_and_all_rows_are_kept(monkeypatch, tmp_pat
     assert report.publish(report.rows([measured(1, 2)], judged=False), [], docs=False) is False
 
 
-def reads_the_set(values: dict[str, float]):
-    def make(threads: int):
-        value = values[os.environ["OPLAB_SIMD"]]
-        return lambda: np.asarray([value])
-
-    return make
-
-
-def test_each_set_is_measured_in_the_same_rounds(monkeypatch) -> None:
-    monkeypatch.setenv("OPLAB_SIMD", "mine")
-    case = Case("Op", "one", reads_the_set({"wide": 1.0, "narrow": 1.0}), (Peer("other", gives([1.0])),), has_sets=True)
-    results: list[Result] = []
-    harness.measure([(case, 1)], 0.01, results, quiet, ("wide", "narrow"))
-    assert list(results[0].seconds) == ["ours", "ours, narrow", "other"] and results[0].simd == "wide"
-    assert os.environ["OPLAB_SIMD"] == "mine"
-    assert [row["peer"] for row in report.rows(results)] == ["ours, narrow", "other"]
-
-
 def test_the_page_s_tables_are_those_of_the_committed_results() -> None:
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.between(page, "medians", report.page(tables.RESULTS)) == page

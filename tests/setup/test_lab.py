@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import nbformat
 import pytest
@@ -20,7 +18,7 @@ from tornado.web import HTTPError
 from oplab.course import copies
 from oplab.course.manifest import load
 from oplab.jupyter import contents, settings, start
-from tests.support import ROOT, run_async
+from tests.support import run_async
 from tests.support.labdriver import free_port
 from tests.support.learners_folder import LearnersFolder
 
@@ -28,15 +26,6 @@ from tests.support.learners_folder import LearnersFolder
 @pytest.fixture
 def folder(tmp_path) -> LearnersFolder:
     return LearnersFolder(tmp_path / "course")
-
-
-@pytest.mark.parametrize("name", ["77", ""])
-def test_a_chapter_that_does_not_exist_is_a_sentence(name):
-    done = subprocess.run(
-        [sys.executable, "-m", "oplab.jupyter.start", f"--chapter={name}"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and f"There is no chapter {name}.\nThere are 00, 01" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_wrong_chapter_is_noticed_before_the_set_up(monkeypatch, capsys):

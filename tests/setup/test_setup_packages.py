@@ -132,15 +132,6 @@ def test_without_a_gpu_torch_comes_without_cuda(root: Path, cpu_index: Path, mon
 
 
 @pytest.mark.nightly
-def test_torch_from_an_index_that_is_named(root: Path, cpu_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(root)
-    monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
-    assert (run(root), run(root)) == (1, 0) and have(root) == CPU  # CUDA's packages are gone
-    monkeypatch.delenv("TORCH_INDEX")  # the next `make check` does not name it, and changes nothing
-    assert run(root) == 0
-
-
-@pytest.mark.nightly
 def test_everything_comes_from_a_wheelhouse(root: Path, index: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", NO_NETWORK)
     monkeypatch.setenv("OPLAB_WHEELHOUSE", str(tmp_path / "nothing"))

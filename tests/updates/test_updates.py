@@ -162,12 +162,6 @@ def test_a_broken_record_loses_nothing(text, root):
     assert update(root, release(log="Other.")).lines == ["Everything is up to date (0.3.0)."]
 
 
-def test_without_the_stubs_as_they_were_nothing_can_be_merged(root):
-    mine = answer(root)
-    shutil.rmtree(root / delivery.STUBS)
-    assert update(root, release(log="Other.")).conflicts and (root / PY).read_bytes() == mine
-
-
 def test_a_file_that_the_learner_has_linked_is_updated_where_it_is(root, tmp_path):
     elsewhere = tmp_path / "elsewhere.py"
     answer(root)

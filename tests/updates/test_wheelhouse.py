@@ -61,13 +61,6 @@ def test_it_is_filled_and_what_is_there_is_kept(index, tmp_path):
     assert len(there(wheels)) == 4
 
 
-def test_pytorch_from_another_index_brings_no_cuda(index, tmp_path, monkeypatch):
-    make_wheel(tmp_path / "cpu", "torch", "2.15.0+cpu")
-    monkeypatch.setenv("TORCH_INDEX", (tmp_path / "cpu").as_uri())
-    wheelhouse.make(tmp_path / "wheels")
-    assert there(tmp_path / "wheels") == {"alpha-1.0", "beta_two-2.0", "torch-2.15.0+cpu"}
-
-
 def test_the_courses_own_wheel_is_among_them(tmp_path):
     """A clone builds it; it installs from the folder alone."""
     wheelhouse._own_wheel(tmp_path)
