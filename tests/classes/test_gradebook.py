@@ -168,13 +168,7 @@ def test_canvas(book):
 
 def test_moodle(book):
     header, ada, bob = table(gradebook.moodle(book, {"total": "Course"}))
-    assert header == [
-        "First name",
-        "Last name",
-        "Username",
-        "Email address",
-        "Course",
-    ]
+    assert header == ["First name", "Last name", "Username", "Email address", "Course"]
     assert ada == ["Ada", "Lovelace", "ada", "ada@example.org", "71.43"]
     assert bob == ["Bob", "de Vries", "bob", "", "42.86"]
 

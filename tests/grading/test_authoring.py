@@ -117,10 +117,7 @@ BROKEN = {
     "no solution": (remove(f"solutions/{S}.py"), f"solutions/{S}.py cannot be read"),
     "no function": (edit(f"solutions/{S}.py", "def double", "def doubles"), "has no function double."),
     "no mutants": (remove(MUTANT_FILE), "c05.double: it has 0 mutants; at least 3 are needed."),
-    "not TOML": (
-        mutant('find = "2 * x"', "find = 2 * x"),
-        f"{MUTANT_FILE}: it is not valid TOML: ",
-    ),
+    "not TOML": (mutant('find = "2 * x"', "find = 2 * x"), f"{MUTANT_FILE}: it is not valid TOML: "),
     "no words": (
         mutant('says = "got nothing"\n', ""),
         f"{MUTANT_FILE}, none: says is missing: words that the message has to contain.",
@@ -231,10 +228,7 @@ TRIED = {
     "accepted mutant": (mutant("None", "x + x"), "mutant none: expected failed, got passed"),
     "other reason": (mutant("got nothing", "got a list"), "mutant none: it is rejected for another reason"),
     "other state": (mutant("return None", "raise ValueError"), "mutant none: expected failed, got error"),
-    "wrong alternative": (
-        alternative("x + x", "x"),
-        "alternative sum: expected passed, got failed",
-    ),
+    "wrong alternative": (alternative("x + x", "x"), "alternative sum: expected passed, got failed"),
     "a stub that does something": (
         edit(f"solutions/{S}.py", "    # ANSWER", "    return x\n    # ANSWER"),
         "edited stub: expected todo, got failed",

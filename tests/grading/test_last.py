@@ -47,10 +47,7 @@ def test_an_outcome_is_read_as_it_was_written(tmp_path):
     assert last.load(tmp_path, "c01.fails") is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "\ud800", '{"id": "c01.fails", "status": "odd"}'],
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", "\ud800", '{"id": "c01.fails", "status": "odd"}'])
 def test_a_broken_file_counts_as_missing(tmp_path, text):
     (tmp_path / last.FOLDER).mkdir()
     path = tmp_path / last.FOLDER / "c01.fails.json"

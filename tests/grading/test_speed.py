@@ -27,25 +27,6 @@ RIGHT = Check("is right", True)
 WRONG = Check("is right", False, "It is wrong.")
 
 
-class Clock:
-    """Seconds that pass only when a contestant says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-    def takes(self, seconds, log=None, name=""):
-        def run():
-            self.now += seconds
-            if log is not None:
-                log.append(name)
-            return name
-
-        return run
-
-
 def evidence(tmp_path, collect) -> Judge:
     c = Collect(None, Path("x.cpp"), None, rng_for(1, "c01.x"), tmp_path, tmp_path)
     collect(c)
@@ -150,11 +131,7 @@ def test_points_are_not_shared_out_where_the_manifest_does_not_say_so():
 
 @pytest.mark.parametrize(
     ("exercise", "points", "kind", "fine"),
-    [
-        (FAST, 4, "alternative", True),
-        (FAST, 0, "solution", False),
-        (PLAIN, 4, "solution", False),
-    ],
+    [(FAST, 4, "alternative", True), (FAST, 0, "solution", False), (PLAIN, 4, "solution", False)],
 )
 def test_no_promise_of_the_course_depends_on_timing(exercise, points, kind, fine):
     outcome = dataclasses.replace(graded(exercise, [RIGHT], None), points=points)

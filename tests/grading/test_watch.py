@@ -134,12 +134,7 @@ LINES = [f" {'▸' if number == 3 else ' '} {number}" for number in range(20)]
 
 @pytest.mark.parametrize(
     ("scrolled", "first", "after"),
-    [
-        ([1, 0], 1, [1, 0]),
-        ([0, 1], 6, [6, 0]),
-        ([0, 1000], 12, [12, 0]),
-        ([12, -1], 6, [6, 0]),
-    ],
+    [([1, 0], 1, [1, 0]), ([0, 1], 6, [6, 0]), ([0, 1000], 12, [12, 0]), ([12, -1], 6, [6, 0])],
 )
 def test_a_window_is_moved_and_stays_on_the_list(scrolled, first, after):
     shown = window(LINES, 8, scrolled)

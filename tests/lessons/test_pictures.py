@@ -20,11 +20,7 @@ def test_errors_counts_every_value():
         assert f"name ({20 if scale else 100} % of the values are equal" in label
 
 
-SECONDS = {
-    "naive": np.array([2.0, 1.5, 900.0]),
-    "fast": np.array([1e-4, 3e-4, 2e-4]),
-    "peer": np.array([4e-3, 5e-3]),
-}
+SECONDS = {"naive": np.array([2.0, 1.5, 900.0]), "fast": np.array([1e-4, 3e-4, 2e-4]), "peer": np.array([4e-3, 5e-3])}
 
 
 def test_no_mark_of_a_ladder_is_outside_of_its_axis_and_each_has_a_name():

@@ -146,18 +146,8 @@ soft_add.soft_add
 def test_the_wheel(project, tmp_path):
     """Small, for every Python, with the files that a user needs; a machine without PyTorch runs its kernels."""
     env = {**os.environ, "ORT_INCLUDE_DIR": str(ort_include())}
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        ".",
-        "--no-build-isolation",
-        "--no-deps",
-        "-q",
-        "-w",
-        str(tmp_path),
-    ]
+    options = ["--no-build-isolation", "--no-deps", "-q", "-w", str(tmp_path)]
+    command = [sys.executable, "-m", "pip", "wheel", ".", *options]
     done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")

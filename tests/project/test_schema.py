@@ -130,12 +130,7 @@ class TestDtypes:
         assert schema.dtypes("float16, float64,float32") == ("float", "double", "half")
 
     @pytest.mark.parametrize(
-        ("text", "words"),
-        [
-            ("int", "no dtype int"),
-            ("float,float32", "twice"),
-            ("", "lacks float"),
-        ],
+        ("text", "words"), [("int", "no dtype int"), ("float,float32", "twice"), ("", "lacks float")]
     )
     def test_bad_input(self, text, words):
         with pytest.raises(OplabError, match=words):

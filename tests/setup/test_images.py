@@ -30,20 +30,9 @@ PUSH, NIGHT = (
     for name in ("test.yml", "nightly.yml")
 )
 STEPS = [step for workflow in (PUSH, NIGHT) for job in workflow["jobs"].values() for step in job["steps"]]
-FILES = [
-    "Dockerfile",
-    ".dockerignore",
-    "docker/start",
-    ".devcontainer/devcontainer.json",
-    ".github/workflows/test.yml",
-    ".github/workflows/nightly.yml",
-    "binder/environment.yml",
-    "binder/postBuild",
-    "binder/start",
-    "tools/matrix.py",
-    "docs/images.md",
-    "docs/matrix.md",
-]
+FILES = """Dockerfile .dockerignore docker/start .devcontainer/devcontainer.json .github/workflows/test.yml
+    .github/workflows/nightly.yml binder/environment.yml binder/postBuild binder/start tools/matrix.py docs/images.md
+    docs/matrix.md""".split()
 # One line of a Dockerfile with its continuation lines.
 INSTRUCTIONS = re.findall(r"^([A-Z]+) ((?:.*\\\n)*.*)$", DOCKERFILE, re.M)
 COMMANDS = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]

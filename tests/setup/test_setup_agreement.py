@@ -108,18 +108,8 @@ def imported(path: Path) -> set[str]:
 
 
 # Imports that are tried and may fail, or that belong to an extra.
-OPTIONAL = {
-    "torch_cluster",
-    "tensorrt",
-    "openvino",
-    "ncnn",
-    "pnnx",
-    "triton",
-    "executorch",
-    "dask",
-    "distributed",
-    "cryptography",
-}  # triton comes with the PyTorch of some platforms
+OPTIONAL = set("torch_cluster tensorrt openvino ncnn pnnx executorch dask distributed cryptography".split())
+OPTIONAL.add("triton")  # comes with the PyTorch of some platforms
 
 
 @pytest.mark.parametrize(
@@ -131,13 +121,8 @@ def test_every_import_is_declared(folders: tuple[str, ...], allowed: list[Requir
     homes = packages_distributions()
     declared = {packages.normalize(requirement.name) for requirement in allowed}
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    own = {path.stem for path in ROOT.rglob("*.py") if ".venv" not in path.parts} | {
-        "oplab",
-        "exercises",
-        "solutions",
-        "benchmarks",
-        "tests",
-    }
+    own = {path.stem for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
+    own |= {"oplab", "exercises", "solutions", "benchmarks", "tests"}
     stray: dict[str, set[str]] = {}
     for path in files:
         if path.is_relative_to(ROOT / "tests" / "support" / "course"):

@@ -58,22 +58,13 @@ def run(*command, cwd, env=None, code=0) -> str:
 def built(tmp_path_factory) -> Path:
     """A folder with the source distribution, the wheel that is built from it, and in ``direct/`` that of the repository."""
     folder = tmp_path_factory.mktemp("built")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "direct", cwd=ROOT)
+    build = (sys.executable, "-m", "hatchling", "build", "-t")
+    run(*build, "sdist", "-d", folder, cwd=ROOT)
+    run(*build, "wheel", "-d", folder / "direct", cwd=ROOT)
     [source] = folder.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         archive.extractall(folder, filter="data")
-    run(
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "-t",
-        "wheel",
-        "-d",
-        folder,
-        cwd=folder / source.name[: -len(".tar.gz")],
-    )
+    run(*build, "wheel", "-d", folder, cwd=folder / source.name[: -len(".tar.gz")])
     return folder
 
 
@@ -197,16 +188,8 @@ def test_jupyterlab_opens_with_the_panel(learner, installed):
     """With its operators compiled at the first start: the whole way of somebody who has only pip."""
     port = free_port()
     log = learner.parent / "log.txt"
-    command = [
-        "oplab",
-        "lab",
-        "my course",
-        "--chapter=05",
-        "--no-browser",
-        "--port",
-        str(port),
-        "--IdentityProvider.token=t",
-    ]
+    options = ["--chapter=05", "--no-browser", f"--port={port}", "--IdentityProvider.token=t"]
+    command = ["oplab", "lab", "my course", *options]
     with log.open("w") as stream:
         server = subprocess.Popen(command, cwd=learner.parent, env=installed, stdout=stream, stderr=stream)
     try:

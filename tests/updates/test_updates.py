@@ -41,7 +41,7 @@ def test_what_is_as_delivered_is_replaced(root):
     }
     del new["docs/page.md"]
     assert update(root, new).lines == [
-        "1 stub and 1 other file are new; 1 lesson and 1 stub have changed; 1 file removed",
+        "1 stub and 1 other file are new; 1 lesson and 1 stub have changed; 1 file removed"
     ]
     assert visible(root) == new
     assert (root / "work/05_symbolic.ipynb").read_bytes() == new["notebooks/05_symbolic.ipynb"]
