@@ -55,9 +55,7 @@ def test_what_is_graded_keeps_its_lines(answers):
     [
         {"own": "fails(x)"},
         {"own": "globals()['fai' + 'ls'](x)"},
-        {"own": "eval('2 * x')"},
         {"head": HEAD + "twice = [lambda: fails]\n"},
-        {"head": HEAD + "NAMES = ['fails']\n"},
         {"head": HEAD + "helper = lambda x: between(x)\ndef between(x):\n    return fails(x)\n"},
         {"head": "from oplab.course.stubs import todo\n"},  # the annotation of `fails` fails when the file is imported
         {"head": HEAD + "def fails(x):\n    return x\n"},

@@ -111,45 +111,6 @@ class TestOnTwoWorkers:
         assert len(engine.said) == len(set(engine.said)) == 4
         assert all("was lost; its answer is graded again" in line for line in engine.said)
 
-    def test_an_exception_is_tried_again_and_then_a_sentence(self, pair, grading):
-        tasks = make_tasks("raise")
-        (verdict,) = grading(pair).submit(tasks)
-        assert verdict.outcome.status == "grader_error"
-        assert "RuntimeError: the disk is full" in verdict.outcome.message
-        assert count(pair, tasks) == [3]
-
-    def test_what_runs_is_finished_and_nothing_begins(self, pair, grading, tmp_path):
-        tasks = make_tasks(*[f"wait {tmp_path / 'stopped'}"] * 6)
-        engine = grading(pair)
-        verdicts = []
-        for verdict in engine.submit(tasks):
-            verdicts.append(verdict)
-            engine.finish()
-            (tmp_path / "stopped").touch()
-        assert len(verdicts) == sum(count(pair, tasks)) == 2
-
-    def test_when_the_command_is_killed_its_processes_end(self, pair, grading):
-        before = [key for key, _ in pair.runs()].count("closed")
-        engine = grading(pair)
-        assert len(list(engine.submit(make_tasks("", "")))) == 2
-        engine._client.close()  # the scheduler sees what it sees of a killed command
-        wait(lambda: [key for key, _ in pair.runs()].count("closed") == before + 2)
-
-
-@pytest.mark.nightly
-def test_a_worker_is_lost_between_two_answers(single, grading):
-    lost = single.start_worker(nanny=False)
-    tasks = make_tasks("", "", "")
-    engine, verdicts = grading(single), []
-    for verdict in engine.submit(tasks):
-        verdicts.append(verdict)
-        if len(verdicts) == 1:
-            kill(lost.pid)
-            wait(lambda: engine.said)
-            single.start_worker(nanny=False)
-    assert sorted(verdict.key for verdict in verdicts) == sorted(one["key"] for one in tasks)
-    assert len(engine.said) == 1
-
 
 @pytest.fixture
 def other(course, tmp_path):
@@ -169,36 +130,10 @@ class TestNothingCanRun:
         assert not single.runs()
 
     @pytest.mark.nightly
-    def test_other_versions_of_a_worker_that_joins_later(self, single, grading, other, tmp_path):
-        single.start_worker(nanny=False)
-        verdicts = []
-        with pytest.raises(OplabError, match="has other versions than this machine"):
-            for verdict in grading(single).submit(make_tasks(*[f"wait {tmp_path / 'joined'}"] * 6)):
-                verdicts.append(verdict)
-                if len(verdicts) == 1:
-                    single.start_worker(nanny=False, OPLAB_ROOT=other)
-                    wait(lambda: "failed to setup" in (tmp_path / "worker.log").read_text())
-                    (tmp_path / "joined").touch()
-
-    @pytest.mark.nightly
     def test_no_slot(self, single, grading):
         single.start_worker(nanny=False, slots=0)
         with pytest.raises(OplabError, match="No worker of tcp://.* offers the resource slot"):
             list(grading(single).submit(make_tasks("")))
-
-    @pytest.mark.nightly
-    def test_no_worker(self, single, grading, monkeypatch):
-        monkeypatch.setattr("oplab.classes.dask_engine.PATIENCE", 0.5)
-        with pytest.raises(OplabError, match="has had no worker for"):
-            list(grading(single).submit(make_tasks("")))
-
-    @pytest.mark.nightly
-    def test_no_worker_any_more(self, grading, tmp_path, course, monkeypatch):
-        monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT", "500ms")
-        with dask_lab.lab(tmp_path, course) as lab:
-            lab.start_worker(nanny=False)
-            with pytest.raises(OplabError, match="has had no worker with slots for"):
-                list(grading(lab).submit(make_tasks("kill")))
 
     @pytest.mark.nightly
     def test_a_killed_scheduler(self, single, grading, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import zipfile
 from dataclasses import replace
 from decimal import Decimal
@@ -13,24 +12,18 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 
-from oplab.classes import overview as overviews
 from oplab.classes import publish
 from oplab.classes.counting import count
 from oplab.classes.extraction import Answers
-from oplab.classes.overview import mistake, overview
+from oplab.classes.overview import overview
 from oplab.classes.records import Learner
 from oplab.classes.rules import Manual, Rules, rules_of
 from oplab.course import manifest
-from oplab.grading.results import Check
 from tests.support import ROOT
 from tests.support.small_class import DEADLINE, SmallClass, outcome
 
 SCHEMA = json.loads((ROOT / "oplab" / "grading" / "results.schema.json").read_text(encoding="utf-8"))
 NASTY = '<script>alert(1)</script>\ud800 & "q" \'</title>'
-NUMBERS = (
-    "y: 3 of 12 elements differ; first at [0, {0}] expected 1.{0}, got 2.{0}. "
-    "Largest error 1.{0} absolute (allowed 1e-05 + 1e-04 of the value)."
-)
 LATE = Rules(deadline=DEADLINE, late_days=2, late_penalty=Decimal(10))
 
 
@@ -51,24 +44,6 @@ def written(small: SmallClass, course, rules=None):
 
 
 # --- what a class has in common --------------------------------------------------------------------------------------
-
-
-def found(message: str, status: str = "failed"):
-    return mistake(outcome("c04.asinh", status, message=message))
-
-
-def test_a_mistake_is_told_by_what_is_not_a_figure():
-    assert (
-        found(f"{NUMBERS.format(3)} The axis 'a_3' of node \"n3\" is lost.") == "The axis 'a_3' of node \"n3\" is lost."
-    )
-    assert found(NUMBERS.format(3)).startswith("y: 3 of 12")
-    assert found("c12_x.cpp:3:1: note\nc12_x.cpp:3:1: error: 'k' unknown\n   3 | k\n", "build_failed").endswith(
-        "'k' unknown"
-    )
-    assert found("", "crashed") == "crashed"
-    assert [found("The axis is lost.", status) for status in ("passed", "todo", "grader_error")] == ["", "", ""]
-    checks = (Check("shape", True), Check("dtype", False, "expected int32, got int64"))
-    assert mistake(replace(outcome("c04.asinh", "failed"), checks=checks)) == "expected int32, got int64"
 
 
 def test_overview(small, course):
@@ -112,21 +87,6 @@ def test_who_has_not_handed_in_a_file_is_not_among_those_who_failed_it(small, co
     }
     assert [(one.id, mean) for one, mean in state.chapters] == [("c00", 4), ("c04", 4)]
     assert state.handed_in == 2 and len(state.shared) == 1
-
-
-def test_a_class_without_a_submission(small, course):
-    done = written(small, course)
-    assert [path.name for path in done.files] == [
-        "grades.csv",
-        "canvas.csv",
-        "moodle.csv",
-        "blackboard.csv",
-        "class.html",
-        "learners",
-        "feedback.zip",
-    ]
-    text = (small.folder / "class.html").read_text(encoding="utf-8")
-    assert "No answer failed." in text and "4 learners" in text
 
 
 # --- pages and archives ------------------------------------------------------------------------------------------------
@@ -222,18 +182,6 @@ def test_feedback_has_the_names_that_a_platform_takes_back(small, course):
             )
 
 
-def test_the_same_verdicts_give_the_same_pages(small, course):
-    small.hand_in("ada", [outcome("c04.asinh")])
-    small.hand_in("bob", [outcome("c04.asinh", "failed", message="no")])
-    written(small, course)
-    files = [path for path in small.folder.rglob("*") if path.is_file()]
-    before = {path: path.read_bytes() for path in files}
-    for path in (small.folder / "class.html", *small.folder.rglob("report.html"), *small.folder.rglob("*.zip")):
-        path.unlink()
-    written(small, course)
-    assert {path: path.read_bytes() for path in files} == before
-
-
 def test_nothing_on_a_page_can_act(small, course):
     small.learners["ada"] = Learner("ada", NASTY, NASTY, NASTY)
     small.problems = (NASTY,)
@@ -261,18 +209,6 @@ def test_each_link_of_the_class_page_leads_somewhere(small, course):
         target = small.folder / (file or "class.html")
         assert target.is_file(), link
         assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
-
-
-def test_long_lists_are_cut(small, course, monkeypatch):
-    monkeypatch.setattr(overviews, "SHARED", 1)
-    monkeypatch.setattr(overviews, "HARD", 1)
-    for login in ("ada", "bob"):
-        small.hand_in(login, [outcome(id, "failed", message="no") for id in ("c04.asinh", "c04.hypot", "c00.export")])
-    text = overviews.class_page(small.grades(), count(small.grades(), small.learners, Rules()), course)
-    assert text.count('<li>\n<header><strong class="id">') == 1
-    assert "2 more that several learners share." in text
-    hard = re.search(r'id="hard">(.+?)<details>', text, re.DOTALL)[1]
-    assert hard.count('class="goal"') == 1
 
 
 # --- what is out stays --------------------------------------------------------------------------------------------------

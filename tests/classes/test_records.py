@@ -72,12 +72,3 @@ def test_a_broken_folder_is_a_sentence(grades, text):
     (folder / "submissions.json").write_text(text)
     with pytest.raises(OplabError, match=r"submissions\.json cannot be read"):
         records.load(folder)
-
-
-def test_a_folder_without_grades_is_a_sentence(tmp_path):
-    with pytest.raises(OplabError, match="holds no grades"):
-        records.load(tmp_path)
-
-
-def test_the_key_separates_its_parts():
-    assert records.task_key("a", "bc", "d") != records.task_key("ab", "c", "d")

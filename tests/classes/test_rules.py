@@ -86,38 +86,21 @@ def test_late_days(load, hours, days, part):
     assert Rules().days_late("eve", at) == 0
 
 
-def test_a_penalty_never_makes_points_negative(load):
-    assert load("deadline = 2026-11-01T00:00:00Z\nlate_days = 9\nlate_penalty = 30").part(4) == 0
-
-
 NOON = "deadline = 2026-11-01T12:00:00Z\n"
 MISTAKES = [
     ("deadline = soon", "is not valid TOML: Invalid value (at line 1, column 12)"),
     ("late_day = 3", "it has no key 'late_day'; did you mean late_days?"),
-    ("[bonus]\nmax = 3", "the table bonus has no key 'max'; known are exercises."),
-    ('weights = ["c04"]', "weights has to be a table: [weights]."),
-    ('deadline = "1 May"', 'deadline = "1 May" has to be a time such as 2026-'),
     ("deadline = 2026-11-01T18:00:00", "deadline has no time zone; add one (+01:00), or"),
-    ('timezone = "../etc"', 'timezone = "../etc" is not a time zone such as'),
     (f"{NOON}late_days = 1.5", "late_days = 1.5 has to be a whole number from 0 to 365."),
-    (f"{NOON}late_days = 1\nlate_penalty = 101", "late_penalty = 101 has to be a number from 0 to 100."),
-    (f"{NOON}late_days = true", "late_days = true has to be"),
-    ("late_days = 3", "late_days needs a deadline."),
     (f"{NOON}late_penalty = 3", "late_penalty needs late_days: no late submission counts otherwise."),
     ('submission = "first"', 'submission = "first" has to be "last" or "best".'),
-    ("speed = 1", "speed = 1 has to be true or false."),
     ("[weights]\nc99 = 2", "There is no chapter c99."),
     ("[weights]\nc04 = -1", "weights.c04 = -1 has to be a number from 0 to 1000."),
-    ("[weights]\nc04 = nan", "weights.c04 = NaN has to be a number from 0 to 1000."),
-    ("[weights]\nc04 = 1\n04_aten_symbolic = 1", "c04 has two weights."),
     ('[bonus]\nexercises = ["c04.asin"]', "There is no exercise c04.asin."),
-    ("[bonus]\nexercises = 3", "bonus.exercises has to be a list"),
     ("[extensions]\nada = 3", "ada has an extension, and there is no deadline."),
     (f'{NOON}[extensions]\nada = "x"', 'extensions.ada = "x" has to be a whole number from 0 to 365.'),
     (f"{NOON}[extensions]\nada = 2026-10-01T00:00:00Z", "the extension of ada ends before the deadline."),
     ("[columns.ilias]\nc04 = 'x'", "the table columns has no key 'ilias'; known are canvas, moodle,"),
-    ("[columns.moodle]\nc04 = 'x'", "There is no exercise c04."),
-    ("[columns.moodle]\ntotal = 4", "columns.moodle.total = 4 has to be the header of a column."),
     ("[columns.moodle]\ntotal = 'x'\n'c04.asinh' = 'x'", 'two columns have the header "x".'),
     ("[columns.canvas]\ntotal = 'Final Score'", "Canvas computes columns with Final Score in"),
 ]
@@ -148,9 +131,6 @@ def test_a_teachers_own_points(course, tmp_path):
         ("eve,c04.asinh,1,", "line 3: eve is not in the roster."),
         ("ada,c04.asin,1,", "line 3: There is no exercise c04.asin."),
         ("ada,c04.asinh,99,", "line 3: points for c04.asinh are from 0 to "),
-        ("ada,c04.asinh,-1,", "line 3: points for c04.asinh are from 0 to "),
-        ("ada,c04.asinh,nan,", "line 3: points for c04.asinh are from 0 to "),
-        ("ada,c04.asinh,all,", "not all."),
         ("bob,c04.asinh,0,", "line 3: bob has points for c04.asinh twice."),
     ],
 )
@@ -159,20 +139,6 @@ def test_a_wrong_row_is_a_sentence_with_its_line(course, tmp_path, row, sentence
     with pytest.raises(OplabError) as error:
         rules.rules_of(tmp_path, course, {"ada": Learner("ada"), "bob": Learner("bob")})
     assert sentence in error.value.message and "manual.csv" in error.value.message and error.value.fix
-
-
-def test_points_without_a_header_are_a_sentence(course, tmp_path):
-    (tmp_path / "manual.csv").write_text("ada,c04.asinh,1,\n")
-    with pytest.raises(OplabError, match="has no header"):
-        rules.rules_of(tmp_path, course, {"ada": Learner("ada")})
-
-
-def test_a_file_that_cannot_be_read(course, tmp_path):
-    with pytest.raises(OplabError, match="cannot be read: No such file"):
-        rules.load(tmp_path / "class.toml", course)
-    (tmp_path / "class.toml").write_bytes(b"\xff")
-    with pytest.raises(OplabError, match="not UTF-8"):
-        rules.load(tmp_path / "class.toml", course)
 
 
 def test_the_example_of_the_documentation(load):

@@ -9,9 +9,7 @@ import signal
 
 import pytest
 
-from oplab.classes import child, gradebook, records, runner, versions
-from oplab.classes.counting import count
-from oplab.classes.rules import Rules
+from oplab.classes import records, runner
 from oplab.course.manifest import load
 from oplab.errors import OplabError
 from tests.support.fixture_course import COURSE, copy_course
@@ -146,16 +144,6 @@ def test_what_a_changed_course_has_graded_is_not_kept(grade, tmp_path):
     assert work.reused == work.done == 1
 
 
-def test_a_process_that_grades_refuses_a_changed_course(tmp_path, monkeypatch):
-    course = load(copy_course(tmp_path / "course"))
-    watch = versions.watch(course)
-    version = versions.grader_version(course, course.exercise("c01.passes"))
-    monkeypatch.setattr(child, "_verdict", lambda *_: (course.root / "course.toml").touch())
-    for grader, says in (("another", "have changed since the run started"), (version, "changed while it ran")):
-        task = {"exercise": "c01.passes", "versions": {"grader": grader}}
-        assert says in child._answered(course, task, tmp_path, None, watch)["error"]
-
-
 def test_one_run_at_a_time(grade, course, tmp_path):
     def again(work):
         with pytest.raises(OplabError, match=f"process {os.getpid()}"):
@@ -180,27 +168,3 @@ def test_one_folder_has_one_seed(grade, tmp_path):
     grade(seed=7)
     with pytest.raises(OplabError, match="--seed 7"):
         grade(seed=8)
-
-
-def test_problems_name_learner_and_file(grade, tmp_path):
-    (tmp_path / "in" / "zed.zip").write_text("x")
-    shutil.rmtree(tmp_path / "in" / "bob")
-    (tmp_path / "in" / "bob.tar").write_text("x")
-    work, _ = grade()
-    assert any("zed.zip" in problem and "no learner" in problem for problem in work.problems)
-    assert any(problem.startswith("bob: bob.tar: ") for problem in work.problems)
-    assert work.unread == ["bob"]
-    assert status(tmp_path / "grades")["ada"]["c01.passes"] == "passed"
-    kept = records.load(tmp_path / "grades")
-    assert kept.problems == tuple(problem for problem in work.problems if "zed" in problem)
-
-
-def test_the_grade_book_is_the_same_for_the_same_verdicts(grade, tmp_path):
-    grade()
-    grades = records.load(tmp_path / "grades")
-    file, *_ = gradebook.write(count(grades, grades.learners, Rules()), Rules(), tmp_path)
-    text = file.read_text()
-    assert text == "login,name,c01,total\nada,Ada,1,1\nbob,Bob,1,1\ncy,Cy,0,0\n"
-    backwards = dict(reversed(list(grades.learners.items())))
-    gradebook.write(count(grades, backwards, Rules()), Rules(), tmp_path)
-    assert file.read_text() == text

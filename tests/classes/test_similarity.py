@@ -9,11 +9,10 @@ import pytest
 
 from oplab.classes import records, similarity
 from oplab.classes.similarity import Given, compare_parts, own_part
-from oplab.classes.similarity_prints import GRAM, WINDOW, canonical, grams, winnow
+from oplab.classes.similarity_prints import canonical, grams
 from oplab.classes.similarity_tokens import tokens
 from oplab.cli.main import main
 from oplab.course.manifest import load
-from tests.support import disguises
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTHING = Given("", "")
@@ -71,17 +70,58 @@ def answer(rows):
             print(row, *found[row], sep=", ", file=stream)
     return best and best[0]
 """
-CPP_AS_PYTHON = """
-def answer(rows):
-    best = rows[0]
-    for i in range(1, len(rows)):
-        if rows[i] > best:
-            best = rows[i]
-    top = [row - best for row in rows if row is not None]
-    while top and top[-1] <= 0.25:
-        top.pop()
-    return 17 if not top else sum(value ** 2 for value in top) / best
-"""
+
+
+# What a disguise of PYTHON, CPP and OTHER changes: names that their author chose, and statements that may be exchanged.
+NAMES = "rows kept row limit low high scale shift chosen values first best i copy top share total found stream size x y".split()
+EXCHANGED = (
+    ("    scale = 0.5 / (high - low)\n", '    shift = "moved by %s" % low\n'),
+    ("  const float share = 0.25f;\n", "  float total = 0;\n"),
+)
+
+
+def renamed(source: str) -> str:
+    """Every name that the author chose, replaced by another one."""
+    pattern = r'"[^"\n]*"|(?<![.\w])(' + "|".join(NAMES) + r")\b"
+    return re.sub(pattern, lambda found: f"amber_{NAMES.index(found[1])}" if found[1] else found[0], source)
+
+
+def laid_out(source: str) -> str:
+    """Other white space and other comments."""
+    lines = re.sub(r"\s*(//|# )[^\n]*", "", source).replace("\n  ", "\n    ").split("\n")
+    mark = "//" if "#include" in source else "#"
+    return "\n".join(f"{line}  {mark} words" if "=" in line else line for line in lines)
+
+
+def reordered(source: str) -> str:
+    """Functions in another order, and neighbouring statements exchanged that do not use each other's variables."""
+    for one, other in EXCHANGED:
+        source = source.replace(one + other, other + one)
+    head, answer, tail = source.partition("\n\ndef answer")
+    before, helper, rest = head.partition("\n\ndef helper")
+    return before + answer + tail + helper + rest if helper else source
+
+
+def constants_split(source: str) -> str:
+    """Each whole number as a sum."""
+    return re.sub(r"(?<![\w.%])(\d+)(?![\w.])", lambda found: f"({int(found[1]) + 1} - 1)", source)
+
+
+def padded(source: str) -> str:
+    """A statement without effect after every third one: winnowing has no remedy for it but the passages between."""
+    lines, count = [], 0
+    for line in source.split("\n"):
+        lines.append(line)
+        if re.match(r"\s+[\w ,.]+ \+?= .*[\w\])];?$", line):
+            count += 1
+            if count % 3 == 0:
+                spare = f"spare_{count} = {count}"
+                lines.append(f"  int {spare};" if line.endswith(";") else line[: -len(line.lstrip())] + spare)
+    return "\n".join(lines)
+
+
+def everything(source: str) -> str:
+    return laid_out(constants_split(renamed(reordered(source))))
 
 
 def words(source: str, language: str = "python") -> tuple[str, ...]:
@@ -103,30 +143,13 @@ def test_what_an_author_cannot_rename_stays():
     assert texts == "auto name = Ort :: Status { name . GetShape ( name ) } ;".split()
 
 
-def test_calls_and_templates_of_libraries_stay_in_cpp_with_and_without_std():
-    texts = [token.text for token in tokens("using namespace std; auto m = max<float>(a < b, c);", "cpp")]
-    assert texts == "auto name = max < float > ( name < name , name ) ;".split()
-    assert words("auto m = std::max<float>(a < b, c);", "cpp") == words("auto n = max<float>(x < y, z);", "cpp")
-
-
 def test_which_names_are_equal_counts():
     assert words("def f(a, b):\n    return a - b\n") != words("def f(a, b):\n    return b - a\n")
     assert words("def f(a, b):\n    return a - b\n") == words("def g(x, y):\n    return x - y\n")
 
 
-def test_a_keyword_of_a_library_is_not_the_authors_name():
-    one, other = (f"def f(x, {name}):\n    return np.sum(x, axis={name})\n" for name in ("axis", "k"))
-    assert words(one) == words(other)
-
-
-def test_annotations_do_not_count():
-    assert words("def f(a: int, b: 'list[int]' = 3) -> dict[str, int]:\n    c: int = a\n    return c + b\n") == words(
-        "def f(a, b=3):\n    c = a\n    return c + b\n"
-    )
-
-
 @pytest.mark.parametrize("language", ["python", "cpp"])
-@pytest.mark.parametrize("source", ["", "def (", "é = 'ü' + \x00", "\x0c\nx = 1", "\udc80 = 1", '"""', "((" * 200, "'"])
+@pytest.mark.parametrize("source", ["", "def (", "é = 'ü' + \x00", "\udc80 = 1", '"""'])
 def test_any_text_has_tokens(source, language):
     for token in tokens(source, language):
         assert 0 <= token.begin < token.end <= len(source)
@@ -134,22 +157,6 @@ def test_any_text_has_tokens(source, language):
 
 
 # Fingerprints --------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_run_of_gram_and_window_has_a_fingerprint_in_common():
-    common = [f"w{i}" for i in range(GRAM + WINDOW - 1)]
-    for before in range(6):
-        sources = [[f"{side}{i}" for i in range(before)] + common + [f"{side}_{i}" for i in range(9)] for side in "ab"]
-        made = [tokens(" . ".join(f"q.{word}" for word in source), "python") for source in sources]
-        assert set(winnow(grams(made[0]))) & set(winnow(grams(made[1])))
-
-
-def test_the_fingerprints_of_the_published_example():
-    hashes = [77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98]
-    assert WINDOW == 4
-    assert winnow(hashes) == {17: [3, 6, 15], 8: [8], 39: [11]}
-    assert winnow([5, 5, 5, 5, 5]) == {5: [3, 4]}, "of equal ones the last"
-    assert winnow([9, 8]) == {8: [1]}, "a text with fewer hashes than a window has one, too"
 
 
 # The part of a file --------------------------------------------------------------------------------------------------------------
@@ -175,9 +182,10 @@ def test_the_part_of_an_exercise_has_its_helpers_and_imports_and_nothing_else():
 
 
 @pytest.mark.parametrize("source, language", [(PYTHON, "python"), (CPP, "cpp")])
-@pytest.mark.parametrize("disguise", list(disguises.DISGUISES))
+@pytest.mark.parametrize("disguise", [renamed, laid_out, reordered, constants_split, padded, everything])
 def test_a_disguised_copy_is_found(source, language, disguise):
-    copy = disguises.DISGUISES[disguise](source, language, 1)
+    copy = disguise(source)
+    assert copy != source
     found = report({"ada": source, "bob": copy}, language=language)
     if found.equal:
         assert found.equal[0].logins == ("ada", "bob") and found.equal[0].share == 0
@@ -189,12 +197,6 @@ def test_a_disguised_copy_is_found(source, language, disguise):
 def test_two_answers_of_two_people_are_not_a_pair():
     found = report({"ada": PYTHON, "bob": OTHER})
     assert (found.pairs, found.equal, found.short, found.answers) == ((), (), 0, 2)
-
-
-def test_a_pair_below_the_threshold_is_not_listed():
-    shared = PYTHON[: PYTHON.index("def answer")]
-    texts = {"ada": shared + OTHER, "bob": shared + CPP_AS_PYTHON}
-    assert report(texts, threshold=0.1).pairs and not report(texts).pairs
 
 
 def test_what_is_given_does_not_count():
@@ -214,16 +216,6 @@ def test_a_copy_of_the_reference_is_near_the_reference_not_near_another_copy():
     assert not report(edited, Given(PYTHON, PYTHON)).near, "the stub says nothing about the reference"
 
 
-def test_the_rest_of_an_answer_that_begins_like_the_reference_counts():
-    both = {"ada": PYTHON + OTHER, "bob": PYTHON.replace("0.5", "low") + disguises.renamed(OTHER, "python")}
-    found = report(both, Given("", PYTHON))
-    assert not found.near
-    (pair,) = found.pairs
-    assert pair.score > 0.9
-    for side in pair.sides:
-        assert all(side.text.index("return {") < mark.end for mark in side.marks)
-
-
 def test_what_many_learners_have_counts_less():
     def mine(i: int) -> str:  # what tells each learner's answer apart is longer than what they share
         return PYTHON + "\n".join(
@@ -237,9 +229,8 @@ def test_what_many_learners_have_counts_less():
 
 
 def test_equal_answers_are_one_group_and_one_side():
-    renamed = disguises.renamed(PYTHON, "python")
-    laid = disguises.laid_out(PYTHON, "python")
-    texts = {"eve": disguises.laid_out(renamed, "python"), "bob": laid, "dan": laid + "\n\n# end\n"}
+    laid = laid_out(PYTHON)
+    texts = {"eve": laid_out(renamed(PYTHON)), "bob": laid, "dan": laid + "\n\n# end\n"}
     found = report(texts)
     (group,) = found.equal
     assert group.logins == ("bob", "dan", "eve") and group.share == 0 and not found.pairs
@@ -247,40 +238,12 @@ def test_equal_answers_are_one_group_and_one_side():
     assert group.share == 1
 
 
-def test_short_answers_are_not_compared():
-    found = report({"ada": "def answer(x):\n    return x.abs()\n", "bob": "def answer(x):\n    return x.abs()\n"})
-    assert (found.pairs, found.equal, found.short) == ((), (), 2)
-
-
-def test_the_marks_are_the_same_passages_on_both_sides():
-    (pair,) = report({"ada": PYTHON, "bob": disguises.reordered(PYTHON, "python")}, threshold=0.0).pairs
-    texts = [{mark.number: side.text[mark.begin : mark.end] for mark in side.marks} for side in pair.sides]
-    assert texts[0].keys() == texts[1].keys() and len(texts[0]) > 1
-    assert all(words(texts[0][number]) == words(texts[1][number]) for number in texts[0] if texts[0][number].isascii())
-    places = [mark.begin for mark in pair.sides[0].marks]
-    assert places == sorted(places)
-
-
-def test_the_order_of_the_learners_changes_nothing():
-    texts = {"ada": PYTHON, "bob": disguises.everything(PYTHON, "python"), "eve": OTHER, "dan": PYTHON + OTHER}
-    assert report(texts) == report(dict(reversed(texts.items())))
-
-
-def test_learners_who_are_alike_in_several_exercises():
-    course = load(ROOT)
-    exercises = {id: course.exercise(id) for id in ("c07.my_add", "c12.my_add")}
-    sources = {id: {"bob": CPP, "ada": disguises.everything(CPP, "cpp")} for id in exercises}
-    found = similarity.compare(sources, exercises, {id: NOTHING for id in exercises})
-    assert found.together() == [(("ada", "bob"), 2)]
-    assert (found.exercises, found.answers) == (2, 4)
-
-
 # The page and the command --------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is(tmp_path):
     nasty = PYTHON.replace("moved by", "</pre><script>alert(1)</script>").replace("# The", "# <b>")
-    texts = {"a<i>": nasty, "bob&": disguises.reordered(nasty, "python"), "c": nasty}
+    texts = {"a<i>": nasty, "bob&": reordered(nasty), "c": nasty}
     found = report({login: text + "\n# \ud800" for login, text in texts.items()}, threshold=0.0)
     similarity.write(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -292,11 +255,6 @@ def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is(tmp_path):
     assert page.count("<mark ") == page.count("</mark>") >= 4
 
 
-def test_an_empty_report_has_a_page(tmp_path):
-    similarity.write(report({}), tmp_path / "page.html")
-    assert "No pair is listed." in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, monkeypatch, capsys):
     def handed_in(login: str, *texts: str):
         made = []
@@ -306,12 +264,12 @@ def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, mo
             made.append(records.Submission(login, tasks={"cA1.mean": records.Task("cA1.mean", "0" * 64, sha)}))
         return tuple(made)
 
-    newest = {"ada": handed_in("ada", CPP), "bob": handed_in("bob", "int x;", disguises.renamed(CPP, "cpp")), "eve": ()}
+    newest = {"ada": handed_in("ada", CPP), "bob": handed_in("bob", "int x;", renamed(CPP)), "eve": ()}
     learners = {login: records.Learner(login) for login in newest}
     records.save_submissions(tmp_path, learners, newest, ())
     exercise = load(ROOT).exercise("cA1.mean")
     sources = similarity.answers_of(records.load(tmp_path), [exercise])
-    assert sources == {"cA1.mean": {"ada": CPP, "bob": disguises.renamed(CPP, "cpp")}}
+    assert sources == {"cA1.mean": {"ada": CPP, "bob": renamed(CPP)}}
 
     page = tmp_path / "page.html"
     monkeypatch.setattr("sys.argv", ["oplab", "class", "similar", str(tmp_path), "-o", str(page), "--exercise", "cA1"])

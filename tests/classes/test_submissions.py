@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import random
-import socket
 import tarfile
 import zipfile
 import zlib
@@ -18,7 +17,7 @@ import pytest
 from oplab.classes import archives
 from oplab.classes.extraction import Unreadable
 from oplab.classes.records import Learner
-from oplab.classes.submissions import scan, time_in
+from oplab.classes.submissions import scan
 from oplab.errors import OplabError
 
 FILES = ("c00_first.py", "csrc/c01_add.cpp")
@@ -85,25 +84,16 @@ def test_each_form_of_submission(folder, form):
     assert (one.learner, dict(one.files), one.problems, others) == ("ada", wanted, (), [])
 
 
-def test_no_git_runs_and_a_repository_is_a_folder(folder, tmp_path, monkeypatch):
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "git"
-    program.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+def test_a_folder_may_name_the_login(folder):
     for login in ("ada", "bob"):
-        (folder / login).mkdir()
+        (folder / login / ".git").mkdir(parents=True)
         (folder / login / "c00_first.py").write_text(login)
-    (folder / "ada" / ".git").mkdir()
-    (folder / "ada" / ".git" / "config").write_text("[log]\nshowSignature = true\n[gpg]\nprogram = evil\n")
-    (folder / "bob" / ".git").write_text("gitdir: ../ada/.git\n")
     for where in (folder, folder / "{login}"):
         owned, _ = found(where)
         assert [(one.learner, one.files["c00_first.py"], one.problems) for one in owned] == [
             ("ada", "ada", ()),
             ("bob", "bob", ()),
         ]
-    assert not (tmp_path / "ran").exists()
     for where in ("https://git.example.org/{login}.git", "repos/{user}"):
         with pytest.raises(OplabError, match="no submission at|cannot be listed|has a submission"):
             found(where)
@@ -128,11 +118,6 @@ def test_whose_submission_it_is(folder, name, login, label):
     assert bool(others) == (not login)
     if others:
         assert "bobby.zip" in others[0] and "no learner of the roster" in others[0]
-
-
-def test_times_in_labels():
-    assert time_in("x 20261101-180000Z") == time_in("2026-11-01T18:00Z") == datetime(2026, 11, 1, 18, tzinfo=UTC)
-    assert time_in("2026-13-01T10-00") is None and time_in("1234_assignsubmission") is None
 
 
 def test_two_submissions_of_one_learner_are_both_kept(folder):
@@ -214,7 +199,7 @@ def test_blackboard(folder):
         first = f"Lab_1 ada_{login}_attempt_2026-11-01-18-00-00"
         put(folder, f"{first}.txt", *(f"{first}_{file}" for file in files))
     check(folder, ada_b="2026-11-01-18-00-00", bob="2026-11-01-18-00-00")
-    assert all(one.submitted_at == time_in("2026-11-01T18:00:00") for one in found(folder)[0])
+    assert {one.submitted_at for one in found(folder)[0]} == {datetime(2026, 11, 1, 18, tzinfo=UTC)}
 
 
 def test_gradescope(folder):
@@ -268,14 +253,6 @@ def test_single_answer_files_are_a_submission(folder):
     check(folder, ada="", bob="")
 
 
-def test_a_spoiled_part_of_a_submission_costs_only_itself(folder):
-    put(folder, "abelada_12_345_c00_first.py")
-    torn(folder / "abelada_12_346_work.zip")
-    (one,), _ = found(folder, TWINS)
-    (problem,) = one.problems
-    assert dict(one.files) == {"c00_first.py": "x = 1\n"} and "abelada_12_346_work.zip cannot be read" in problem
-
-
 def test_the_name_of_a_file_gives_it_to_no_other_learner(folder):
     as_bobs = "x_bob_attempt_2026-11-01-18-00-00_c00_first.py"
     put(
@@ -302,30 +279,6 @@ def test_archives_in_an_archive(folder):
     (folder / "x.tgz").unlink()
     zipped(folder / "ada.zip", ("work/1.zip", inner.getvalue()), ("work/2.tgz", tar), ("__MACOSX/._1.zip", b"?"))
     check(folder, ada="")
-
-
-@pytest.mark.parametrize("top", ["oplab", "build", "tests", "solutions", "any name"])
-@pytest.mark.parametrize("form", ["folder", "zip"])
-def test_the_top_folder_may_have_any_name(folder, top, form):
-    names = {
-        f"{top}/exercises/c00_first.py": b"right",
-        f"{top}/course.toml": b"",  # the whole course, in which these are its own
-        f"{top}/solutions/c00_first.py": b"wrong",
-        f"{top}/oplab/checks/c01_add.cpp": b"wrong",
-        f"{top}/build/c01_add.cpp": b"wrong",
-    }
-    alone = {f"{top}/c00_first.py": b"right"}
-    for login, entries in {"ada": names, "bob": alone}.items():
-        for name, data in entries.items() if form == "folder" else ():
-            (folder / login / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / login / name).write_bytes(data)
-        if form == "zip":
-            zipped(folder / f"{login}.zip", *entries.items())
-    owned, _ = found(folder)
-    assert [(one.learner, dict(one.files)) for one in owned] == [
-        (who, {"c00_first.py": "right"}) for who in ("ada", "bob")
-    ]
-    assert owned[0].problems == () and bool(owned[1].problems) == (top == "solutions")
 
 
 # --- bad submissions --------------------------------------------------------------------------------------------------
@@ -374,23 +327,13 @@ BAD_ENTRIES = {
     "zip: large": (lambda at: zipped(at / "ada.zip", (FIRST, b"\0" * (3 << 20)), GOOD), "larger than 1 MB"),
     "zip: damaged": (lambda at: changed_zip(at / "ada.zip", PACKED, b"\xff" * len(PACKED)), "cannot be read"),
     "zip: encrypted": (lambda at: changed_zip(at / "ada.zip", b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"), "encrypted"),
-    "zip: other names inside": (lambda at: changed_zip(at / "ada.zip", FIRST.encode(), b"c00_other.py"), "differ"),
     "tar: ../": (lambda at: tarred(at / "ada.tar", (tarfile.TarInfo(f"../{FIRST}"), b"x"), GOOD_TAR), "points outside"),
     "tar: link": (lambda at: tarred(at / "ada.tar", (link(FIRST, "/etc/passwd"), b""), GOOD_TAR), "links are not followed"),
-    "tar: hard link": (lambda at: tarred(at / "ada.tgz", (link(FIRST, "/x", tarfile.LNKTYPE), b""), GOOD_TAR), "links are not followed"),
     "tar: pipe": (lambda at: tarred(at / "ada.tar", (link(FIRST, "", tarfile.FIFOTYPE), b""), GOOD_TAR), "not a plain file"),
     "tar: escapes": (lambda at: tarred(at / "ada.tar", (tarfile.TarInfo(f"/\x1b[2J\n\udcff/{FIRST}"), b""), GOOD_TAR), "points outside"),
     "folder: link": (lambda at: a_folder(at, lambda name: os.symlink("/etc/passwd", name)), "links are not followed"),
-    "folder: link to itself": (lambda at: a_folder(at, lambda name: os.symlink(name, name)), "links are not followed"),
     "folder: pipe": (lambda at: a_folder(at, os.mkfifo), "not a plain file"),
-    "folder: socket": (lambda at: a_folder(at, bind), "not a plain file"),
 }  # fmt: skip
-
-
-def bind(name: str) -> None:
-    with socket.socket(socket.AF_UNIX) as made:
-        os.chdir(os.path.dirname(name))  # a socket's name is short
-        made.bind(os.path.basename(name))
 
 
 @pytest.mark.parametrize("what", BAD_ENTRIES)
@@ -431,22 +374,16 @@ def nested(path: Path) -> None:
 CLAIM = {"size": str(10**15)}
 BAD_SUBMISSIONS = {
     "tar: a file of a petabyte": (lambda at: (at / "ada.tar").write_bytes(claims("x", 0, pax_headers=CLAIM)), "more than 256 MB"),
-    "tar: a header of a gigabyte": (lambda at: (at / "ada.tar").write_bytes(claims("x", 1 << 30, type=b"x")), "cannot be read"),
     "tar: a name of a gigabyte": (lambda at: long_name(at / "ada.tar"), "512 MB of memory"),
-    "tar: a negative size": (lambda at: (at / "ada.tar").write_bytes(claims("x", 0, pax_headers={"size": "-5"})), "it "),
     "tar: many files": (lambda at: (at / "ada.tar").write_bytes(tarfile.TarInfo("x").tobuf() * 20_001), "more than 20000 files"),
     "tar: torn": (lambda at: (at / "ada.tar").write_bytes(claims(FIRST, 100_000)), "cannot be read"),
     "zip: many copies": (lambda at: copies(at / "ada.zip"), "more than 256 MB"),
     "zip: torn": (lambda at: torn(at / "ada.zip"), "cannot be read"),
     "zip: text": (lambda at: (at / "ada.zip").write_text("hello"), "cannot be read"),
-    "zip: nothing": (lambda at: (at / "ada.zip").touch(), "cannot be read"),
     "zip: a pipe": (lambda at: os.mkfifo(at / "ada.zip"), "not a folder or an archive"),
-    "zip: a link to itself": (lambda at: (at / "ada.zip").symlink_to("ada.zip"), "not a folder or an archive"),
     "zip: the course": (lambda at: zipped(at / "ada.zip", (f"tests/{FIRST}", b"x"), ("course.toml", b"")), "none of the course's files"),
-    "folder: empty": (lambda at: (at / "ada").mkdir(), "none of the course's files"),
     "folder: deep": (lambda at: nested(at / "ada"), "none of the course's files"),
     "folder: a link": (lambda at: (at / "ada").symlink_to("bob"), "not a folder or an archive"),
-    "folder: its name": (lambda at: os.makedirs(os.fsencode(at / "ada") + b" \xff\n"), "none of the course's files"),
 }  # fmt: skip
 
 
@@ -475,9 +412,7 @@ def test_what_takes_too_long_costs_only_itself(folder):
     "data, says",
     [
         ("# ä\r\nx = 1\r\n".encode(), ""),
-        (b"\xef\xbb\xbf# \xc3\xa4\nx = 1\n", ""),
         ("# ä\nx = 1\n".encode("utf-16"), ""),
-        ("# ä\nx = 1\n".encode("utf-32"), ""),
         ("# ä\rx = 1\r".encode("cp1252"), "Windows-1252"),
         ("# coding: cp437\n# ä\nx = 1\n".encode("cp437"), "cp437"),
     ],

@@ -13,7 +13,6 @@ from oplab.authoring import lint, mutants
 from oplab.course.manifest import load
 from oplab.grading.client import Server
 from oplab.grading.results import UNREADABLE, Outcome
-from oplab.toolchain import one_file
 from tests.support import ROOT
 from tests.support.authoring_course import (
     LESSON,
@@ -76,26 +75,7 @@ CHAPTER = '\n[[chapter]]\nstem = "%s"\ntitle = "More"\nminutes = 5\nable = "You 
 DIAMOND = CHAPTER % ("06_more", '["c05"]') + CHAPTER % ("07_most", '["c06", "c05"]')
 BROKEN = {
     "one hint": (edit("course.toml", '    "Add?",\n', ""), "c05.double: it has 1 hint; at least 2 are needed."),
-    "same hint": (edit("course.toml", "Add?", "x + x"), "c05.double: a hint is empty or there twice."),
-    "minutes for nothing": (
-        edit("course.toml", "minutes = 10\n\n", "minutes = 10\ndeeper_minutes = 20\n\n"),
-        "what is deeper takes 0 minutes, 0 for exercises and 0 for the lesson, and the chapter says 20.",
-    ),
-    "a section that is not in the manifest": (
-        edit(LESSON, "# ## Exercises", "# ## Deeper: Limits"),
-        f"{S[1:]}: the deeper section 'Limits' is not in course.toml.",
-    ),
     "no pairs": (table("odd", 'edits = [["2 * x"]]'), "odd: edits has to be a list of pairs of strings"),
-    "an edit without a change": (
-        table("odd", 'find = "2 * x"\nwith = "2 * x"'),
-        "odd: the edit of '2 * x' changes nothing.",
-    ),
-    "orphaned checks": (add("oplab/checks/c06_gone.py"), "oplab/checks/c06_gone.py: it belongs to no chapter"),
-    "orphaned quiz": (add("notebooks/quiz/06.toml"), "notebooks/quiz/06.toml: it belongs to no chapter"),
-    "found in another part": (
-        table("odd", 'find = "import torch"\nwith = ""'),
-        "odd: 'import torch' occurs 0 times in the part",
-    ),
     "minutes": (
         edit("course.toml", "minutes = 10\n\n", "minutes = 9\n\n"),
         "its core takes 10 minutes, 10 for exercises and 0 for the lesson, and the chapter says 9.",
@@ -103,10 +83,6 @@ BROKEN = {
     "too many minutes": (
         edit("course.toml", "minutes = 10\n\n", "minutes = 121\n\n"),
         "its core takes 121 minutes; at most 120 fit into one sitting.",
-    ),
-    "no such section": (
-        edit("course.toml", "minutes = 10\n\n", 'minutes = 10\ndeeper = ["Limits"]\n\n'),
-        f"{S[1:]}: the deeper section 'Limits' is not in {LESSON}.",
     ),
     "a section that is not folded": (
         edit(LESSON, "# ## Exercises", "# ## Deeper: Limits"),
@@ -121,7 +97,6 @@ BROKEN = {
         f"c05.double: it is core in course.toml, and {LESSON} checks it in another section.",
     ),
     "no link": (edit(LESSON, "#line=", "#"), f"c05.double: {LESSON} has no link before its check: "),
-    "a link to another line": (edit(LESSON, "#line=", "#line=1"), "a link to a stub has the wrong line"),
     "a long line": (
         edit(LESSON, "from oplab import lesson", f"from oplab import lesson  # {'x' * 80}"),
         "it has 108 columns; at most 96.",
@@ -130,33 +105,19 @@ BROKEN = {
         edit(f"exercises/{S}.py", "import torch\n", f"import torch  # {'x' * 95}\n"),
         f"exercises/{S}.py, line",
     ),
-    "long prose of a stub": (
-        edit(f"exercises/{S}.py", "import torch\n", f"# Words {'x' * 65}\nimport torch\n"),
-        f"exercises/{S}.py, line",
-    ),
     "two goals": (
         edit(f"solutions/{S}.py", "    # END\n", "    # END\n    # ANSWER c05.double: again\n    # END\n"),
         "c05.double: its stub has 2 TODOs; it has to be exactly one.",
     ),
-    "no goal": (edit(f"solutions/{S}.py", "c05.double: return 2 * x", "c05.double"), "its stub has 0 TODOs"),
     "no end": (edit(f"solutions/{S}.py", "    # END\n", ""), "this ANSWER has no END."),
     "unknown goal": (
         edit(f"solutions/{S}.py", "    # END\n", "    # END\n    # ANSWER c05.gone: x\n    # END\n"),
         "an ANSWER for c05.gone",
     ),
     "no solution": (remove(f"solutions/{S}.py"), f"solutions/{S}.py cannot be read"),
-    "no stub": (remove(f"exercises/{S}.py"), f"exercises/{S}.py is missing"),
     "no function": (edit(f"solutions/{S}.py", "def double", "def doubles"), "has no function double."),
-    "no judge": (
-        edit(f"oplab/checks/{S}.py", "judge_double", "judge_doubles"),
-        f"oplab/checks/{S}.py has no judge_double.",
-    ),
-    "no checks": (remove(f"oplab/checks/{S}.py"), f"oplab/checks/{S}.py cannot be read"),
     "no mutants": (remove(MUTANT_FILE), "c05.double: it has 0 mutants; at least 3 are needed."),
-    "not TOML": (
-        mutant('find = "2 * x"', "find = 2 * x"),
-        f"{MUTANT_FILE}: it is not valid TOML: ",
-    ),
+    "not TOML": (mutant('find = "2 * x"', "find = 2 * x"), f"{MUTANT_FILE}: it is not valid TOML: "),
     "no words": (
         mutant('says = "got nothing"\n', ""),
         f"{MUTANT_FILE}, none: says is missing: words that the message has to contain.",
@@ -169,30 +130,15 @@ BROKEN = {
         mutant("find =", "fnid ="),
         "thrice: it has the unknown key 'fnid'; known are code, edits, find, says,",
     ),
-    "not a text": (mutant('find = "2 * x"', "find = 2"), "thrice: find has to be a text."),
-    "no table": (
-        mutant("# One in each form.", 'says = "a key before the first table"'),
-        f"{MUTANT_FILE}, says: it is not a table",
-    ),
-    "odd name": (table("'Odd name'", 'find = "2"\nwith = "4"'), "Odd name: an answer's name has lower-case letters"),
     "no form": (
         mutant('find = "2 * x"\nwith = "3 * x"\n', ""),
         "thrice: it needs exactly one of: find and with; edits; code.",
     ),
-    "two forms": (
-        mutant('with = "3 * x"', 'with = "3 * x"\ncode = "double = 1"'),
-        "thrice: it needs exactly one of: find",
-    ),
-    "empty find": (table("odd", 'find = ""\nwith = "3"'), "odd: a text to find is empty."),
     "found nowhere": (
         mutant('find = "2 * x"', 'find = "2 * y"'),
         f"thrice: '2 * y' occurs 0 times in the part of c05.double in solutions/{S}.py; it has to occur exactly once.",
     ),
     "found often": (mutant('find = "2 * x"', 'find = "x"'), "thrice: 'x' occurs 4 times in the part of c05.double"),
-    "overlap": (
-        table("odd", 'edits = [["return 2", "return 3"], ["2 * x", "x"]]'),
-        "odd: the edits of 'return 2' and '2 * x' overlap.",
-    ),
     "the reference": (
         table("same", 'find = \'"""Twice x\'\nwith = \'"""Two times x\''),
         f"{MUTANT_FILE}, same: its code is that of the reference, apart from layout and comments.",
@@ -205,55 +151,29 @@ BROKEN = {
         mutant("def double", "def doubel"),
         "none: it does not define double, so the reference is graded.",
     ),
-    "no Python": (mutant("return None", "return ("), "none: line 2: '(' was never closed."),
     "orphaned mutant": (
         add(f"tests/mutants/{S}/single.toml", ""),
         f"tests/mutants/{S}/single.toml: it belongs to no exercise: the name has to be <exercise>.toml",
-    ),
-    "orphaned alternative": (
-        add("tests/alternatives/c06_gone/double.toml", ""),
-        "tests/alternatives/c06_gone/double.toml: it belongs to no exercise: the name has to be <exercise>.toml",
-    ),
-    "an alternative with words": (
-        alternative("[sum]", '[sum]\nsays = "words"'),
-        f"{OTHER_FILE}, sum: it has the unknown key 'says'; known are code, edits, find, with.",
     ),
     "an alternative that is the reference": (
         table("same", 'code = "def double(x):\\n    return 2*x  # twice"', OTHER_FILE),
         f"{OTHER_FILE}, same: its code is that of the reference, apart from layout and comments.",
     ),
-    "an alternative that is a mutant": (
-        table("same", 'find = "2 * x"\nwith = "3*x"', OTHER_FILE),
-        f"{OTHER_FILE}, same: its code is that of the mutant thrice, apart",
-    ),
-    "orphaned exercise": (add("exercises/csrc/c05_gone.cpp"), "exercises/csrc/c05_gone.cpp: it belongs to no exercise"),
     "orphaned solution": (add("solutions/c06_gone.py"), "solutions/c06_gone.py: it belongs to no exercise"),
-    "orphaned lesson": (add("notebooks/src/06_gone.py"), "notebooks/src/06_gone.py: it belongs to no chapter"),
-    "orphaned notebook": (add("notebooks/06_gone.ipynb"), "notebooks/06_gone.ipynb: it belongs to no chapter"),
     "not in the lesson": (
         edit("notebooks/src/05_twice_and_more.py", 'lab.check("double")', '# lab.check("double")'),
         'no line `lab.check("double")`',
     ),
-    "no lesson": (remove("notebooks/src/05_twice_and_more.py"), "notebooks/src/05_twice_and_more.py is missing."),
     "no notebook": (remove("notebooks/05_twice_and_more.ipynb"), "`make notebooks CH=05` makes it."),
-    "no quiz": (remove(QUIZ), f"{QUIZ} is missing: its five questions."),
     "a choice without a reason": (
         edit(QUIZ, 'why = "why it is wrong"', 'why = ""'),
         f"{QUIZ}, question 1, choice 2: why is missing or empty.",
-    ),
-    "a question without a right choice": (
-        edit(QUIZ, "right = true\n", ""),
-        f"{QUIZ}: question 1 has 0 right choices; it has to be exactly one.",
     ),
     "a quiz that is not shown": (edit(LESSON, "lab.quiz()", "# lab.quiz()"), f"{LESSON} has no line `lab.quiz()`."),
     "a word in a quiz": (edit(QUIZ, "choice 1", "nobody warns"), f"{QUIZ}, line"),
     "nothing one can do": (
         edit("course.toml", "You can double.", "Doubling."),
         "05_twice_and_more: course.toml does not say what one can do after it",
-    ),
-    "builds on nothing": (
-        append("course.toml", CHAPTER.replace("builds_on = %s", "") % "06_more"),
-        "06_more: course.toml does not say which chapters it builds on",
     ),
     "builds on a chapter twice over": (
         append("course.toml", DIAMOND),
@@ -269,22 +189,6 @@ def test_a_rule_finds(case, root):
     change(root)
     findings = [str(finding) for finding in lint.lint(load(root))]
     assert any(words in finding for finding in findings), findings
-
-
-def test_a_malformed_table_does_not_hide_the_others(root):
-    mutant('find = "2 * x"', 'find = "2 * y"')(root)
-    assert [trial.name for trial in lint.trials(load(root)) if trial.kind == "mutant"] == ["shape", "none"]
-    mutant('find = "2 * y"', "find = ")(root)
-    kinds = [trial.kind for trial in lint.trials(load(root))]
-    assert kinds == ["stub", "edited stub", "solution", "alternative"]
-
-
-def test_edits_are_located_in_the_reference_without_its_marks(root):
-    """One edit may write what another one finds, and a goal may repeat the code."""
-    solution = "x = 2\n\n\ndef double(x):\n    # ANSWER c05.double: return 2 * x\n    return 2 * x\n    # END\n"
-    edits = [("2 * x", "double(x)"), ("double", "twice")]
-    text = mutants.apply(edits, load(root).exercise("c05.double"), solution)
-    assert text == "x = 2\n\n\ndef twice(x):\n    return double(x)\n"
 
 
 def test_a_helper_in_an_answer_block_belongs_to_the_exercise(root):
@@ -324,10 +228,7 @@ TRIED = {
     "accepted mutant": (mutant("None", "x + x"), "mutant none: expected failed, got passed"),
     "other reason": (mutant("got nothing", "got a list"), "mutant none: it is rejected for another reason"),
     "other state": (mutant("return None", "raise ValueError"), "mutant none: expected failed, got error"),
-    "wrong alternative": (
-        alternative("x + x", "x"),
-        "alternative sum: expected passed, got failed",
-    ),
+    "wrong alternative": (alternative("x + x", "x"), "alternative sum: expected passed, got failed"),
     "a stub that does something": (
         edit(f"solutions/{S}.py", "    # ANSWER", "    return x\n    # ANSWER"),
         "edited stub: expected todo, got failed",
@@ -368,10 +269,6 @@ def test_author_makes_the_stub_grades_and_says_what_is_next(root):
     done = oplab(root, "author", "c05.double")
     assert done.returncode == 0, done.stdout
     assert f"1. Stubs: {S}.py written." in done.stdout and "3. Answers: 7 graded, 0 findings." in done.stdout
-    mutant("None", "2.0 * x")(root)
-    done = oplab(root, "author", "c05.double")
-    assert done.returncode == 1 and "c05.double: mutant none: expected failed, got passed" in done.stdout
-    assert done.stdout.endswith("Next: change what is named above, then run `oplab author c05.double` again.\n")
 
 
 def test_of_one_exercise_no_other_is_read(monkeypatch):
@@ -395,26 +292,6 @@ def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root)
     command = re.search(r"oplab (lint-course c05\.double --answers sum --seed \d+)", done.stdout)[1]
     again = oplab(root, *command.split())
     assert again.returncode == 1 and "alternative sum: expected passed, got failed" in again.stdout
-
-
-@pytest.mark.nightly
-def test_an_answer_that_is_graded_again_is_not_compiled_again(monkeypatch, tmp_path):
-    """c13.parallel is compiled a second time with a sanitizer, and a sanitized file is one for each path."""
-    # Another test may compile this answer at the same time: a cache of this test's own.
-    monkeypatch.setattr(one_file, "exercise_cache", lambda: tmp_path)
-    course = load(ROOT)
-    (trial,) = (trial for trial in lint.trials(course) if trial.id == "c13.parallel: solution")
-    assert lint.run(course, [trial], 2, repeat=3) == []
-    assert len(list(tmp_path.glob("c13_parallel-*.json"))) == 2, "the library, and the one with the sanitizer"
-
-
-@pytest.mark.nightly
-def test_a_solution_s_finding_is_repeated_by_check(root):
-    edit(f"solutions/{S}.py", "return 2 * x", "return 3 * x")(root)
-    done = oplab(root, "lint-course", "--answers", "right")
-    command = re.search(r"oplab (check c05\.double --track solutions --seed (\d+))", done.stdout)
-    again = oplab(root, *command[1].split())
-    assert again.returncode == 1 and f"Inputs: --seed {command[2]}" in again.stdout
 
 
 def test_a_known_answer_that_its_check_cannot_read_is_a_finding(finished):

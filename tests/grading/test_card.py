@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from oplab.grading.card import card_html, difference_html, hints_html, reference_html
 from oplab.grading.places import of_outcome, places
 from oplab.grading.results import Check, Outcome
-from oplab.grading.text import lines, outcome_lines
+from oplab.grading.text import outcome_lines
 from tests.support import ROOT
 
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "results.json").read_text(encoding="utf-8"))["exercises"]
@@ -113,12 +111,10 @@ def test_a_place_is_a_link_with_its_file_and_line():
             "exercises/csrc/c12_x.cpp:31:18: error: no y\n   31 | c01_cases.py",
             [("exercises/csrc/c12_x.cpp", 31, "no y")],
         ),
-        ("/home/me/lab/exercises/csrc/c12_x.cpp:31: error: no", [("exercises/csrc/c12_x.cpp", 31, "no")]),
         (
             "AddressSanitizer: a read (c01_o.cpp, line 7):\n    7 | a",
             [("exercises/csrc/c01_o.cpp", 7, "AddressSanitizer: a read:")],
         ),
-        ("see exercises/c04_x.py, line 5. Now", [("exercises/c04_x.py", 5, "see exercises/c04_x.py, line 5. Now")]),
         (
             "a (cA1_x.py, line 2) b (c02_y.py, line 3)",
             [("exercises/cA1_x.py", 2, "a b (c02_y.py, line 3)"), ("exercises/c02_y.py", 3, "a (cA1_x.py, line 2) b")],
@@ -129,9 +125,6 @@ def test_a_place_is_a_link_with_its_file_and_line():
         ('File "/lab/oplab/checks/c04_x.py", line 3', []),
         ("csrc/common/knn.h:12:3: error: no", []),
         ("The file c04_x.py is missing", []),
-        ("c04_x.pyc, line 3", []),
-        ("c04_x.py, line 0", []),
-        ("xc04_x.py, line 3", []),
     ],
 )
 def test_places(text, expected):
@@ -152,33 +145,12 @@ def test_places_of_an_outcome_are_those_of_its_failed_checks_and_message_once():
     assert [(place.line, place.message) for place in of_outcome(given)] == [(3, "wrong"), (9, "bad")]
 
 
-def test_a_card_names_its_state_in_words_for_a_screen_reader():
-    card = card_html(outcome("", ("doubles", False, "no"), ("shape", True, "")), href=href)
-    assert 'role="group" aria-label="c04.asinh: failed, 0 of 2 points"' in card
-    assert 'role="img" aria-label="failed">✗<' in card and 'role="img" aria-label="passed">✓<' in card
-    assert "<ul><li" in card and "</li></ul>" in card
-
-
 def test_of_many_failures_two_are_open_and_a_case_is_named_once():
     given = outcome("", *((f"case {n}: runs", False, f"case {n}: no {n}") for n in range(4)), ("shape", True, ""))
     card = card_html(given, href=href)
     open, folded = card.split("<details><summary>More checks failed: 2</summary>")
     assert "case 1: runs</strong>: no 1" in open and "case 1: no" not in card
     assert "case 2" in folded and "shape" in folded and folded.endswith("</li></ul></details></div>")
-
-
-def test_a_check_keeps_its_own_lines_and_the_outcome_its_own():
-    given = outcome(
-        "first\nsecond\nA note.",
-        ("doubles", False, "first\nsecond"),
-        ("same", False, "first\nsecond"),
-        ("shape", True, ""),
-    )
-    card = card_html(given, href=href)
-    inside, after = card.split("</li></ul>")
-    assert "second" in inside and "The same: same." in inside and "shape" in inside
-    assert "A note." in after and "second" not in after
-    assert [line.indent for line in lines(given)] == [0, 4, 6, 6, 4, 4]
 
 
 def test_code_and_symbols_of_a_difference():
@@ -209,12 +181,3 @@ def test_a_reference_is_highlighted_and_unchanged(language, code, word):
     card = reference_html("solutions/x", code, language)
     assert f'<span class="k">{word}</span>' in card
     assert Reader(card).words.endswith(code.rstrip())
-
-
-def test_a_card_needs_no_large_library():
-    code = (
-        "import sys, oplab.grading.card as c; c.reference_html('t', 'x = 1', 'python'); "
-        "print([n for n in ('torch', 'onnx', 'numpy', 'matplotlib') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

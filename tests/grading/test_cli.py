@@ -31,6 +31,9 @@ def test_pass_exits_0_and_is_remembered(course, oplab):
     states = {entry["id"]: entry["status"] for chapter in listed["chapters"] for entry in chapter["exercises"]}
     assert (states["c01.passes"], states["c01.fails"]) == ("passed", "todo")
     assert "1 of 21 exercises passed" in oplab("list").stdout
+    line = 1 + (course / "exercises/c01_cases.py").read_text().splitlines().index("def fails(x):")
+    following = oplab("next").stdout
+    assert "c01.fails: return 2 * x" in following and f"exercises/c01_cases.py, line {line}" in following
 
 
 def test_a_check_loads_few_files_of_oplab(course):
@@ -46,6 +49,7 @@ def test_failure_exits_1_with_its_message(oplab):
     done = oplab("check", "c01.fails")
     assert done.returncode == 1
     assert "✗ doubles: y: 12 of 12 elements differ; first at [0, 0] expected" in done.stdout
+    assert "Next: c01.fails in exercises/c01_cases.py" in done.stdout
 
 
 def test_solutions_pass_and_are_not_remembered(course, oplab):
@@ -54,26 +58,22 @@ def test_solutions_pass_and_are_not_remembered(course, oplab):
 
 
 def test_seed_repeats_the_inputs_and_without_one_they_are_fresh(oplab):
-    outputs = {oplab("check", "c01.fails", "--seed", seed).stdout for seed in ("7", "7", "8")}
-    assert len(outputs) == 2
-    fresh = {oplab("check", "c01.fails", env={"OPLAB_SEED": ""}).stdout.rpartition("--seed ")[2] for _ in range(2)}
-    assert len(fresh) == 2
+    fresh = oplab("check", "c01.fails", env={"OPLAB_SEED": ""}).stdout
+    others = {
+        oplab("check", "c01.fails", "--seed", seed).stdout for seed in (fresh.rpartition("--seed ")[2].strip(), "8")
+    }
+    assert len({fresh, *others}) == 2
 
 
 WRONG_CALLS = (
     (["check", "c01.pases"], "Did you mean c01.passes"),
     (["check", "c07"], "There is no chapter c07"),
-    (["check", "c07.passes"], "Did you mean c01.passes"),
     (["check", "--submission", "nowhere"], "The folder nowhere does not exist."),
-    (["check", "--submission", "course.toml"], "course.toml is not a folder."),
     (["check", "--track", "mine"], "There is no track mine."),
     (["check", "--track", "solutions", "--submission", "."], "exclude each other"),
-    (["check", "c01.passes", "--json", "no/where.json"], "the folder no does not exist"),
     (["check", "--jobs", "0"], "--jobs"),
     (["check", "--frobnicate"], "--frobnicate"),
-    (["hint", "c01.nope"], "There is no exercise c01.nope."),
     (["reset", "c09"], "There is no chapter c09."),
-    (["frobnicate"], "frobnicate"),
 )
 
 
@@ -118,26 +118,21 @@ def test_a_syntax_error_costs_only_the_functions_that_need_it(course, oplab):
         "undefined_name", "helper(x)"
     )
     file.write_text(text)
-    lines = text.splitlines()
+    opened = text.splitlines().index('    """Three times.') + 1
     done = oplab("check", "c01.passes", "c01.fails", "c01.untouched", "c01.raises")
     assert "c01.passes  passed" in done.stdout and "c01.untouched  to do" in done.stdout
-    opened, helper = lines.index('    """Three times.') + 1, lines.index("return x") + 1
-    assert f"SyntaxError: unterminated triple-quoted string literal (detected at line {opened + 1})" in done.stdout
     assert f'(c01_cases.py, line {opened}): """Three times.' in done.stdout
-    after = f"after function definition on line {helper - 1}"
-    assert f"IndentationError: expected an indented block {after} (c01_cases.py, line {helper})" in done.stdout
-    assert done.stdout.count("Error: ") == 2
+    assert "IndentationError: expected an indented block" in done.stdout and done.stdout.count("Error: ") == 2
     assert oplab("reset", "c01.fails").returncode == 0
     assert 'raise todo("c01.fails")' in file.read_text() and "def helper(x):\nreturn x\n" in file.read_text()
 
 
 WRONG_ANSWERS = {
-    "def passes(x:\n    return x\n": "SyntaxError",
+    b"\xff\xfe\x00": "it is not UTF-8 text",
     "import no_such_library\n": "ModuleNotFoundError: No module named 'no_such_library' (c01_cases.py, line 1)",
     "passes = 3\n": "passes in c01_cases.py is a int, not a function.",
     "def passes(x):\n    return [x]\n": "y: expected a tensor, got a list.",
     "def passes(x):\n    return None\n": "y: expected a tensor, got nothing (None).",
-    "def passes(x):\n    return object()\n": "expected a tensor, a number or a text, got a object.",
     "def passes(x):\n    return (2 * x).double()\n": "y: expected float32[3, 4], got float64[3, 4].",
     "def passes(x):\n    return (2 * x)[:2]\n": "y: expected float32[3, 4], got float32[2, 4].",
     "def passes(x):\n    y = 2 * x\n    y[1, 2] = float('nan')\n    return y\n": (
@@ -149,24 +144,10 @@ WRONG_ANSWERS = {
 def test_a_wrong_answer_is_explained(course, host):
     plan, (_, server) = load(course), host
     for text, words in WRONG_ANSWERS.items():
-        write(course, text)
+        (course / "exercises" / "c01_cases.py").write_bytes(text if isinstance(text, bytes) else text.encode())
         results = grade(plan, [plan.exercise("c01.passes")], course / "exercises", server=server)
         assert results.exit_code == 1
         assert words in results.exercises[0].message
-
-
-def test_a_file_that_is_not_text(course, oplab):
-    (course / "exercises" / "c01_cases.py").write_bytes(b"\xff\xfe\x00")
-    assert "it is not UTF-8 text" in oplab("check", "c01.passes").stdout
-
-
-def test_a_broken_progress_file_is_set_aside(course, oplab):
-    (course / "build" / "progress.json").write_text("{")
-    done = oplab("check", "c01.passes")
-    assert done.returncode == 0
-    assert "It was set aside as build/progress.broken-" in done.stderr
-    (aside,) = (course / "build").glob("progress.broken-*.json")
-    assert aside.read_text() == "{"
 
 
 def test_a_folder_that_cannot_be_written_still_grades(course, oplab):
@@ -237,18 +218,6 @@ def test_the_last_hint_opens_the_reference_unless_the_course_wants_a_pass(course
     assert next(one["state"] for one in shown if one["id"] == "c01.fails") == "to do, counts half"
 
 
-def test_next_names_file_and_line(course, oplab):
-    oplab("check", "c01.passes")
-    done = oplab("next")
-    line = next(
-        number
-        for number, text in enumerate((course / "exercises/c01_cases.py").read_text().splitlines(), 1)
-        if "def fails" in text
-    )
-    assert "c01.fails: return 2 * x" in done.stdout
-    assert f"exercises/c01_cases.py, line {line}" in done.stdout
-
-
 def test_next_offers_the_core_first_and_then_what_is_deeper(course, oplab):
     manifest = course / "course.toml"
     first, passes, fails, *_ = manifest.read_text().split("[[chapter.exercise]]\n")
@@ -290,8 +259,10 @@ def test_reset_of_a_broken_file_asks_for_the_chapter(course, oplab):
     assert "is not valid Python (line 1" in done.stderr and "oplab reset c01" in done.stderr
     assert (course / "exercises/c01_cases.py").read_text() == "import import json\n"
     assert oplab("reset", "c01").returncode == 0
-    (backup,) = (course / "build" / "backup").rglob("c01_cases.py")
-    assert backup.read_text() == "import import json\n"
+    write(course, "two = 2\n")
+    oplab("reset", "c01")  # in the same second
+    backups = {path.read_text() for path in (course / "build" / "backup").rglob("c01_cases*.py")}
+    assert backups == {"import import json\n", "two = 2\n"}
 
 
 def test_reset_brings_back_a_file_that_was_deleted(course, oplab):
@@ -300,32 +271,11 @@ def test_reset_brings_back_a_file_that_was_deleted(course, oplab):
     assert "c01.passes  to do" in oplab("check", "c01.passes").stdout
 
 
-def test_two_resets_in_one_second_keep_both_files(course, oplab):
-    for text in ("one = 1\n", "two = 2\n"):
-        write(course, text)
-        oplab("reset", "c01")
-    assert {path.read_text() for path in (course / "build" / "backup").rglob("c01_cases*.py")} == {
-        "one = 1\n",
-        "two = 2\n",
-    }
-
-
 @pytest.mark.nightly
-def test_sanitizer_names_the_line(course, oplab):
-    done = oplab("check", "c01.overflows", "--sanitize")
-    assert done.returncode == 1
+def test_sanitizer_names_the_line(oplab):
+    done = oplab("check", "c01.overflows", "c01.compiles", "--sanitize")
+    assert done.returncode == 1 and "c01.compiles  passed" in done.stdout
     assert "c01.overflows  crashed" in done.stdout
     assert "heap-buffer-overflow, a " in done.stdout and "(c01_overflows.cpp, line 7):" in done.stdout
     assert " 7 | for (int64_t i = 0; i < (n << 24); ++i) out[i] = 2 * in[i];" in done.stdout
     assert "0x" not in done.stdout and "SIGABRT" not in done.stdout
-
-
-@pytest.mark.nightly
-def test_sanitizer_passes_what_is_right(oplab):
-    assert oplab("check", "c01.compiles", "--sanitize").returncode == 0
-
-
-def test_what_comes_next_after_a_check(oplab):
-    """What has just failed; after a pass, what is open behind it."""
-    assert "Next: c01.fails in exercises/c01_cases.py" in oplab("check", "c01.fails", "c01.passes").stdout
-    assert "Next: c01.fails in" in oplab("check", "c01.passes").stdout

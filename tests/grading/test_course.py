@@ -81,15 +81,10 @@ def test_a_chapter_without_minutes_is_deeper_as_a_whole(tmp_path):
     ("old", "new", "words"),
     [
         ('title = "T"', 'title = "T', "line 1"),
-        ('title = "T"', "", "line 1: the key 'title' is missing"),
         ('title = "T"', 'title = "T"\nsolutions = "yes"', "line 2: solutions = 'yes' has to be 'after_hints' or"),
         ('stem = "04_aten_symbolic"', 'stem = "aten"', "line 6: stem = 'aten' has to look like"),
-        ('name = "asinh"', 'name = "Asinh"', "line 11: name = 'Asinh'"),
         ("points = 2", "points = 0", "line 13: points = 0 has to be a whole number from 1 to 100"),
-        ("points = 2", 'points = "2"', "line 13: points = '2' is not what belongs there"),
-        ("difficulty = 1\nminutes = 5\nhints = [", "difficulty = 9\nminutes = 5\nhints = [", "line 14: difficulty = 9"),
         ('hints = ["a", "b"]', "hints = []", "line 16: hints has to be a list of strings"),
-        ("memory_mb = 100", "memory_mb = -1", "line 17: memory_mb = -1 has to be a number above 0"),
         ("wall = 5.0", "wal = 5.0", "line 3: limits has no key 'wal'"),
         (
             'kind = "ort"',
@@ -97,29 +92,7 @@ def test_a_chapter_without_minutes_is_deeper_as_a_whole(tmp_path):
             "line 31: kind = 'cuda' has to be one of python, cpp, ort, torch, openvino, host",
         ),
         ("minutes = 10\n", 'minutes = 10\nable = "You can"\n', "line 9: able has to be one sentence"),
-        ("minutes = 10\n", 'minutes = 10\nable = "You can. You may."\n', "line 9: able has to be one sentence"),
-        (
-            "minutes = 10\n",
-            'minutes = 10\nable = "You can\\nmap."\n',
-            "line 9: able has to be one sentence on one line",
-        ),
-        (
-            "minutes = 10\n",
-            f'minutes = 10\nable = "{"a" * 120}."\n',
-            "line 9: able has 121 characters; at most 120 fit",
-        ),
-        (
-            '"Kernels"\n',
-            '"Kernels"\nbuilds_on = ["04"]\n',
-            "line 22: builds_on: there is no chapter '04'; did you mean 'c04'?",
-        ),
         ('"ATen"\n', '"ATen"\nbuilds_on = ["c12"]\n', "line 8: builds_on: c12 is not before c04"),
-        ('"Kernels"\n', '"Kernels"\nbuilds_on = ["c04", "c04"]\n', "line 22: builds_on: c04 is there twice"),
-        (
-            'stem = "12_kernels"',
-            'stem = "A1_kernels"\nbuilds_on = ["c04"]',
-            "line 21: builds_on: c04 is not before cA1",
-        ),
         ('stem = "12_kernels"', 'stem = "03_kernels"', "in the order of their numbers"),
     ],
 )
@@ -140,34 +113,6 @@ def test_what_a_chapter_builds_on(tmp_path):
     assert [chapter.able for chapter in course.chapters] == ["You can map 1.5 operators.", "", ""]
 
 
-def test_missing_manifest(tmp_path):
-    with pytest.raises(OplabError, match="cannot be read"):
-        load(tmp_path)
-
-
-def test_the_course_itself():
-    """Every chapter of the manifest has all its files, and the core path takes as long as the README says."""
+def test_the_core_path_takes_as_long_as_the_readme_says():
     course = load(ROOT)
-    assert all(chapter.able and (chapter.builds_on or chapter.id in ("c00", "cA1")) for chapter in course.chapters)
     assert sum(chapter.minutes for chapter in course.chapters if not chapter.appendix) <= 30 * 60
-    for chapter in course.chapters:
-        assert (ROOT / "notebooks" / "src" / f"{chapter.stem}.py").is_file()
-        assert (ROOT / chapter.notebook).is_file()
-        assert (ROOT / "oplab" / "checks" / f"{chapter.module}.py").is_file()
-        for exercise in chapter.exercises:  # a chapter whose exercises are all in C++ has no Python file
-            for folder in ("exercises", "solutions"):
-                assert (ROOT / folder / exercise.file).is_file()
-        source = (ROOT / "notebooks" / "src" / f"{chapter.stem}.py").read_text(encoding="utf-8")
-        for exercise in chapter.exercises:
-            assert f'lab.check("{exercise.name}")' in source, f"the lesson does not mention {exercise.id}"
-            assert len(exercise.hints) >= 2
-
-
-def test_no_room_without_a_chapter():
-    """No notebook, exercise, solution or check is left over from a chapter that the manifest does not know."""
-    stems = {chapter.stem for chapter in load(ROOT).chapters}
-    found = {path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")}
-    found |= {path.stem for path in (ROOT / "notebooks" / "src").glob("*.py")}
-    for folder in ("solutions", "oplab/checks"):
-        found |= {path.stem[1:] for path in (ROOT / folder).glob("c[0-9A][0-9]*.py")}
-    assert found == stems

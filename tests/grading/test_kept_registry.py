@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 
-pytestmark = pytest.mark.nightly
 CODE = """
 import json, os, re, sys
 from torch.onnx._internal.exporter import _registration
@@ -49,22 +47,12 @@ os._exit(0)
 """
 
 
-@pytest.fixture(scope="module")
-def said():
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env={**os.environ}, timeout=900)
+@pytest.mark.nightly
+def test_the_registry_is_built_once_and_is_what_the_exporter_would_build():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def test_it_is_what_the_exporter_would_build(said):
+    said = json.loads(done.stdout.splitlines()[-1])
     assert said["the same"] and said["still the same"]
-
-
-def test_it_is_built_once(said):
     assert said["reads before"] == 4, "the exporter keeps it by itself now: keep_registry can go"
     assert said["reads after"] == 1
-
-
-def test_torchvision_that_is_imported_later_is_seen(said):
-    assert not said["vision before"] and said["vision after"]
-    assert said["reads with torchvision"] == 2
+    assert not said["vision before"] and said["vision after"] and said["reads with torchvision"] == 2

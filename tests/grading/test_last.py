@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from oplab.course.manifest import load
 from oplab.grading import last, progress
 from oplab.grading.overview import open_exercises, overview, skipped
-from oplab.grading.results import Check, Graph, Outcome, Results
+from oplab.grading.results import Check, Graph, Outcome
 
 FAILED = Outcome(
     "c01.fails",
@@ -49,32 +47,11 @@ def test_an_outcome_is_read_as_it_was_written(tmp_path):
     assert last.load(tmp_path, "c01.fails") is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "3", "null", '{"id": "c01.fails"}', "\ud800", '{"id": "c01.fails", "status": "odd"}', "[" * 9999],
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", "\ud800", '{"id": "c01.fails", "status": "odd"}'])
 def test_a_broken_file_counts_as_missing(tmp_path, text):
     (tmp_path / last.FOLDER).mkdir()
     path = tmp_path / last.FOLDER / "c01.fails.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    assert last.load(tmp_path, "c01.fails") is None
-    last.save(tmp_path, FAILED, 1.0)
-    good = json.loads(path.read_text())
-    for key in good:
-        path.write_text(json.dumps({name: value for name, value in good.items() if name != key}))
-        assert last.load(tmp_path, "c01.fails") is None, key
-    path.write_text(json.dumps({**good, "when": "now"}))
-    assert last.load(tmp_path, "c01.fails") is None
-
-
-def test_a_run_leaves_both_the_progress_and_what_it_said(tmp_path):
-    fault = Outcome("c01.passes", "01_cases", "grader_error", 0, 1, 0.1, "A fault.")
-    progress.record(tmp_path, Results((FAILED, fault), 1), when=3.0)
-    assert progress.load(tmp_path).entry("c01.fails").status == "failed"
-    assert progress.load(tmp_path).entry("c01.passes").status == "todo"
-    assert last.load(tmp_path, "c01.passes")["message"] == "A fault."
-    progress.forget(tmp_path, ["c01.fails"])
-    assert progress.load(tmp_path).entry("c01.fails").status == "todo"
     assert last.load(tmp_path, "c01.fails") is None
 
 

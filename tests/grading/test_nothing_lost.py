@@ -6,7 +6,6 @@ The kills are planted in a fork: Python reports each change of the disk to an au
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import resource
 import subprocess
@@ -17,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-import notebooks
 from oplab.cli import learn
 from oplab.course import answers
 from oplab.course.manifest import load
@@ -152,34 +150,6 @@ def test_a_check_on_a_full_disk(course):
     assert "Traceback" not in ended.stdout + ended.stderr, ended
     assert "cannot write to its temporary folder: File too large" in ended.stdout
     assert "Progress is not saved: File too large" in ended.stdout + ended.stderr
-
-
-def test_notebooks(tmp_path, monkeypatch):
-    """The kernel is left out: what is tested is how notebooks reach the disk."""
-    monkeypatch.setattr(notebooks, "ROOT", tmp_path)
-    monkeypatch.setattr(notebooks, "execute", lambda notebook: None)
-    monkeypatch.setattr(notebooks, "problems", lambda notebook: [])
-    (tmp_path / "notebooks" / "src").mkdir(parents=True)
-    source, target = tmp_path / "notebooks" / "src" / "00_large.py", tmp_path / "notebooks" / "00_large.ipynb"
-    source.write_text("".join(f"# %% [markdown]\n# Cell {number} {'x' * 2000}\n\n" for number in range(20)))
-    seen = set()
-    for change in itertools.count(1):
-        target.write_text("before")
-        killed = killed_before(change, lambda: notebooks.make(source))
-        now = target.read_text()
-        assert now == "before" or len(json.loads(now)["cells"]) == 20
-        seen.add(now == "before")
-        if not killed:
-            break
-    assert seen == {True, False}
-    target.write_text("before")
-
-    def make() -> None:
-        with pytest.raises(OSError, match="File too large"):
-            notebooks.make(source)
-
-    on_a_full_disk(10_000, make)
-    assert target.read_text() == "before"
 
 
 SLOW = """

@@ -17,18 +17,13 @@ from oplab.checks.errors import LearnerError, RecordedError, first_line
 from oplab.checks.ort_errors import (
     OUTPUT_TYPE,
     RUNTIME,
-    SILENT,
     TRANSLATION,
     UNREGISTERED,
     cause,
     explained,
     no_symbolic,
     sentence,
-    status,
     symbolic_causes,
-)
-from oplab.checks.ort_errors import (
-    refused as refused_by,
 )
 from oplab.errors import first_line as plain_first_line
 from oplab.parity.arrays import WrongAnswer
@@ -67,24 +62,6 @@ def test_a_message_of_the_runtime_gets_its_meaning(made, feeds, words):
     assert "[ONNXRuntimeError]" in message
 
 
-def test_what_is_special_to_a_chapter_comes_last():
-    message = refused(model("Nope", "lab"), **{UNREGISTERED: "Keep the stub's last lines."})
-    assert "lab:Nope(-1) is not a registered function/op" in message
-    assert message.endswith(f"{RUNTIME[UNREGISTERED]} Keep the stub's last lines.")
-
-
-def test_a_message_is_cut_and_its_cause_is_not():
-    long = f"Fail: {'x' * 900} is not a registered function/op"
-    assert sentence(long, limit=40) == f"Fail: {'x' * 34} …. {RUNTIME[UNREGISTERED]}"
-    assert sentence("one line.\n\nand a page") == "one line."
-
-
-def test_a_kernels_own_sentence():
-    around = "Fail: [ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Foo node. Name:'' Status Message: "
-    assert status(f"{around}Foo: x is empty") == "Foo: x is empty"
-    assert status(around) == SILENT
-
-
 # --- exporters -----------------------------------------------------------------------------------------------------
 
 
@@ -102,14 +79,11 @@ def torchscript(symbolic, function=torch.asinh) -> RecordedError:
 @pytest.mark.parametrize(
     ("symbolic", "words"),
     [
-        (lambda g: None, "positional argument … translating"),
         (lambda g, x: None, "Couldn't export operator"),
-        (lambda g, x: (x, x), "incorrect number of outputs"),
         (lambda g, x: 3, "Error casting results"),
         (lambda g, x: x + 1, "unsupported operand type"),
         (lambda g, x: g.op("Relu", 3.0), "z_(): incompatible"),
         (lambda g, x: g.op("Relu", x, alpha_f=x), "f_(): incompatible"),
-        (lambda g, x: g.op("Relu", x, alpha=1.0), "must be suffixed with type"),
         (torch.onnx.symbolic_helper.parse_args("i")(lambda g, x: x), "Expected node type 'onnx::Constant'"),
         (torch.onnx.symbolic_helper.parse_args()(lambda g, x: x), "number of arguments"),
     ],
@@ -211,17 +185,6 @@ def test_the_dynamo_paths_advice_is_left_out_and_the_cause_is_kept():
     assert not any(words in message for words in ("\x1b", "submit a PR", "issue", "Next steps", "step 1/3"))
 
 
-def test_of_several_exceptions_the_innermost_is_kept():
-    operator = torch.library.custom_op(
-        "test_ort_errors::thrice", lambda x: x * 3, mutates_args=(), schema="(Tensor x) -> Tensor"
-    )
-    operator.register_fake(torch.empty_like)
-    message, whole = summarised(operator)
-    assert "⬆" in whole
-    assert message.startswith("ConversionError: DispatchError: No ONNX function found for") and "⬆" not in message
-    assert cause(message, TRANSLATION) == TRANSLATION["No ONNX function found"]
-
-
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -230,31 +193,11 @@ def test_of_several_exceptions_the_innermost_is_kept():
             "https://github.com/pytorch/pytorch/issues.",
             "It is not supported.",
         ),
-        ("Please open an issue on GitHub. The axis is 3.", "The axis is 3."),
-        (
-            "A tuple was expected.\nPlease file an issue at https://example.org/new?a=b to report this bug.",
-            "A tuple was expected.",
-        ),
-        ("╭── Error ──╮\n│ axis is 3 │\n╰───────────╯", "Error axis is 3"),
         ("\x1b[31;1mred\x1b[0m", "red"),
         ("The reported issue is fine. Shapes [2, 3] and [3].", "The reported issue is fine. Shapes [2, 3] and [3]."),
-        ("Please submit a PR.", "Please submit a PR."),  # nothing would be left
     ],
 )
 def test_colours_boxes_and_advice_are_left_out(text, left):
     assert first_line(ValueError(text)) == f"ValueError: {left}"
     assert sentence(text) == f"{left.rstrip('.')}."
     assert plain_first_line(ValueError(text)) in left
-
-
-@pytest.mark.parametrize(
-    ("versions", "opset", "found"), [((8, 15), 9, 8), ((8, 9), 7, 8), ((7, 9), 8, 9), ((9,), 20, 9)]
-)
-def test_a_function_that_refuses_is_named_with_the_version_that_answers(versions, opset, found):
-    from torch.onnx._internal.torchscript_exporter.registration import _dispatch_opset_version
-
-    assert _dispatch_opset_version(opset, versions) == found  # what the exporter does
-    error = RecordedError("UnsupportedOperatorError", "UnsupportedOperatorError: too old", "answer.py, line 3")
-    registered = [f"aten::cosh from opset {version}" for version in versions]
-    message = str(refused_by(error, "opset 9", "aten::cosh", registered, opset))
-    assert f"registered at {found}, which the look-up takes for opset {opset}" in message

@@ -12,8 +12,7 @@ from oplab.authoring import lint
 from oplab.course.manifest import load
 from oplab.grading.client import Server
 from tests.support import ROOT
-from tests.support.cpp import compiler_script
-from tests.support.killing import COMPILER, killed
+from tests.support.killing import killed
 
 COURSE = load(ROOT)
 
@@ -77,29 +76,6 @@ static const int waits = [] {{
 '''
     with killed("c12_host", gate=gate) as victims:
         outcome = attempt((ROOT / "solutions" / "csrc" / "c12_host.cpp").read_text() + waits, server)
-    assert outcome.passed, outcome.message
-    assert victims
-
-
-# The step at which the compiler is given a FIFO to read, and the process that is killed while it waits.
-KILLED = {
-    "compiler": ("-MMD", COMPILER),
-    "ninja": ("-MMD", ["-v"]),
-    "linker": ("-shared", ["-shared"]),
-}
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
-@pytest.mark.parametrize("which", KILLED)
-def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(which, tmp_path, monkeypatch):
-    step, words = KILLED[which]
-    gate, read = tmp_path / "gate", "-include " if step == "-MMD" else ""
-    also = f'case " $* " in *" {step} "*) [ -p {gate} ] && set -- "$@" {read}{gate} ;; esac'
-    monkeypatch.setenv("CXX", str(compiler_script(tmp_path, f'{also}\nexec REAL "$@"')))
-    trial = next(each for each in lint.trials(COURSE) if each.exercise.id == "c07.setup" and each.kind == "solution")
-    with killed(*words, gate=gate) as victims, Server() as server:
-        outcome = lint.attempt(COURSE, trial, server)
     assert outcome.passed, outcome.message
     assert victims
 

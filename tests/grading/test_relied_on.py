@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from oplab.grading import integrity
 from oplab.grading.imports import reachable
 from oplab.grading.integrity import PACKAGE, CourseFiles
 from oplab.paths import root
@@ -25,7 +23,6 @@ PARTS = {
     "p.c": "",
     "p.lazy": "TABLE = {'one': 'p.b', 'two': 'inner', 'three': 3}\ndef __getattr__(name): ...",
     "p.lazy.inner": "from p import c",
-    "p.table": "TABLE = {'one': 'p.b'}",
 }
 
 
@@ -33,21 +30,13 @@ PARTS = {
     ("text", "more"),
     [
         ("", set()),
-        ("import p.a", {"p.a", "p.b"}),
         ("from p import a", {"p.a", "p.b"}),
         ("from p.a import anything", {"p.a", "p.b"}),
         ("def later():\n    from p import c", {"p.c"}),
-        ("import p\np.c.something()", {"p.c"}),
         ("import p as q\nprint(q.c.something.more)", {"p.c"}),
-        ("import p.b as q\nq.c", {"p.b"}),
-        ("from p import lazy", {"p.lazy"}),
         ("from p.lazy import one", {"p.lazy", "p.b"}),
         ("from p import lazy\nlazy.two()", {"p.lazy", "p.lazy.inner", "p.c"}),
-        ("from p.table import one", {"p.table"}),
-        ("import json, p_other.a", set()),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import p.a\nelse:\n    import p.c", {"p.c"}),
-        ("import typing\nif typing.TYPE_CHECKING:\n    import p.a", set()),
-        ("import p.a ((", set()),
         ("(" * 100_000, set()),
     ],
 )
@@ -94,16 +83,3 @@ def test_each_chapter_relies_on_what_it_imports_and_on_no_more():
 def test_an_import_inside_of_a_function_and_the_data_beside_it_count():
     found = relied_on("16_capstone")  # imports the nets in its functions; they read their weights from files
     assert {"oplab/nets/srcnn.py", "oplab/nets/srcnn.npz"} <= found
-
-
-def test_what_an_answer_imports_is_relied_on():
-    assert "oplab/debug/bisecting.py" not in relied_on("00_first_round_trip")
-    assert "oplab/debug/bisecting.py" in relied_on("00_first_round_trip", answers=("from oplab.debug import bisect\n",))
-
-
-def test_a_file_that_changed_is_read_again(tmp_path):
-    file = tmp_path / "a.py"
-    for text in (b"import json\n", b"import html, json\n"):
-        file.write_bytes(text)
-        os.utime(file, ns=(1, 1))
-        assert integrity._remembered([file, tmp_path / "b.txt", tmp_path / "missing.py"]) == {file: text}

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 
 import jsonschema
 import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
-from rich.console import Console
 
 from oplab import reports
 from oplab.course.manifest import load
@@ -193,33 +189,6 @@ def test_all_files_in_one_run(course, oplab):
     assert {name: (course / name).read_text(encoding="utf-8") for name in names.values()} == first
 
 
-@pytest.mark.nightly  # test_all_files_in_one_run is the same path without a model
-def test_a_rejected_model_is_on_the_page(tmp_path):
-    """The real course: a misspelt operator, and a sound one beside it."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    solution = (ROOT / "solutions" / "c04_aten_symbolic.py").read_text(encoding="utf-8")
-    wrong = solution.replace('g.op("Asinh", x)', 'g.op("Sinh", x)')
-    assert wrong != solution
-    (folder / "c04_aten_symbolic.py").write_text(wrong, encoding="utf-8")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "oplab.cli", "check", "c04.asinh", "c04.per_opset", "--submission", str(folder)),
-            *("--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 1, done.stderr
-    wrong, right = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["exercises"]
-    assert "graphs" not in right
-    assert [graph["name"] for graph in wrong["graphs"]] == ["opset 9, float32[2, 3]"]
-    assert "Sinh" in wrong["graphs"][0]["svg"] and wrong["graphs"][0]["svg"].startswith("<svg")
-    assert "data:image/svg+xml" in (tmp_path / "r.html").read_text(encoding="utf-8")
-
-
 def test_a_model_that_cannot_be_drawn_costs_only_its_picture(tmp_path):
     """Bytes that are no model, evidence that is no JSON, and a name that is no text; the sound one is drawn all the same."""
     from onnx import TensorProto, helper
@@ -319,15 +288,6 @@ def test_report_of_what_is_no_results_file(course, call):
         assert not (course / "r.html").exists()
 
 
-def test_report_without_a_format_or_a_course(call, tmp_path, monkeypatch):
-    assert "There is nothing to write." in call("report", "r.json")[2]
-    (tmp_path / "r.json").write_text(json.dumps(RESULTS))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPLAB_ROOT", str(tmp_path))
-    code, out, _ = call("report", "r.json", "--markdown", "-")
-    assert code == 0 and "04 aten symbolic" in out
-
-
 FAILED = outcome(
     "c04.three",
     "failed",
@@ -348,17 +308,6 @@ def test_text_has_the_first_failure_first_and_says_it_once():
     assert lines[1].startswith("    ✗ values: all: long words long words")
     assert lines[2] == "      The same: again."
     assert lines[3:] == ["    ✓ shape", "    (2 processes that it left running were ended.)"]
-
-
-def test_text_on_a_terminal_is_wrapped_and_coloured():
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, color_system="standard", width=60, highlight=False)
-    console.print(outcome_text(FAILED, console.width))
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
-    assert max(map(len, lines)) <= 60
-    assert re.match(r" {6}\w", lines[2])  # under the name, not under the mark
-    assert "\x1b[1;31m" in out.getvalue()
-    assert "".join(" ".join(lines).split()) == "".join(" ".join(outcome_lines(FAILED)).split())
 
 
 def test_text_keeps_the_caret_under_its_character_and_obeys_no_escape():

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
 from oplab import ops
 from oplab.checks import schedules
-from oplab.toolchain import build, headers
+from oplab.toolchain import build
 
 SIZE = 5 * 4096  # five pieces of VarSum's
 
@@ -70,30 +68,6 @@ def test_sessions_of_one_library_do_not_share_its_copy(var_sum, tmp_path):
         np.testing.assert_array_equal(got, given["a"] + given["b"])
 
 
-def test_places_in_the_table_are_those_of_the_header():
-    text = (headers.ort_include() / "onnxruntime_c_api.h").read_text(encoding="utf-8")
-    table = text[text.index("struct OrtApi {") :]
-    table = re.sub(r"/\*.*?\*/|//[^\n]*", "", table[: table.index("\n};")], flags=re.DOTALL)
-    entry = (
-        r"ORT_API2_STATUS\((\w+)|ORT_CLASS_RELEASE2?\((\w+)\)|\(ORT_API_CALL\s*\*\s*(\w+)\)|ORT_API_T\(\w+\s*,\s*(\w+)"
-    )
-    names = [next(filter(None, found)) for found in re.findall(entry, table)]
-    places = {
-        "CreateStatus": schedules._CREATE_STATUS,
-        "GetErrorMessage": schedules._GET_ERROR_MESSAGE,
-        "CreateEnv": schedules._CREATE_ENV,
-        "CreateSessionFromArray": schedules._CREATE_SESSION_FROM_ARRAY,
-        "Run": schedules._RUN,
-        "CreateSessionOptions": schedules._CREATE_SESSION_OPTIONS,
-        "CreateTensorWithDataAsOrtValue": schedules._CREATE_TENSOR,
-        "CreateCpuMemoryInfo": schedules._CREATE_CPU_MEMORY_INFO,
-        "KernelContext_ParallelFor": schedules._PARALLEL_FOR,
-    }
-    assert {name: names.index(name) for name in places} == places
-    assert names.index("Status") == schedules._RELEASE_STATUS and names.index("Value") == schedules._RELEASE_VALUE
-    assert len(names) <= schedules._ENTRIES, "a kernel may call what the copy of the table lacks"
-
-
 SHARED = """\
 #include <atomic>
 #include <cstring>
@@ -107,7 +81,7 @@ std::vector<float> everyones(4);
 
 // y = x, by rows of four elements; the attribute `how` says what the rows do with memory on the way.
 struct Planted {
-  Planted(const OrtApi*, const OrtKernelInfo* info) : how(int_attribute(info, "how")), member(4) {}
+  Planted(const OrtApi*, const OrtKernelInfo* info) : how(int_attribute(info, "how")) {}
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& x, Tensor<float>& y) {
     const int64_t rows = x.NumberOfElement() / 4;
@@ -130,19 +104,10 @@ struct Planted {
             for (int i = 0; i < 4; ++i) captured[i] = in[i];
             for (int i = 0; i < 4; ++i) out[i] = captured[i];
             break;
-          case 2:
-            for (int i = 0; i < 4; ++i) member[i] = in[i];
-            for (int i = 0; i < 4; ++i) out[i] = member[i];
-            break;
           case 3:
             std::memcpy(everyones.data(), in, bytes);
             std::memcpy(out, everyones.data(), bytes);
             break;
-          case 4: {
-            static float kept;
-            for (int i = 0; i < 4; ++i) kept = in[i], out[i] = kept;
-            break;
-          }
           case 5:
             for (int i = 0; i < 4; ++i) out[i] = in[i];
             if (row + 1 < rows) out[4] = in[4];  // the first element of the next row, with the right value
@@ -155,10 +120,6 @@ struct Planted {
             for (int i = 0; i < 4; ++i) out[i] = in[i];
             locked += 1;  // in front of the lock
             { const std::lock_guard<std::mutex> lock(mutex); }
-            break;
-          case 8:
-            for (int i = 0; i < 4; ++i) captured[i] = in[i];  // written by all and read by none
-            std::copy_n(in, 4, out);
             break;
           case 20: {
             thread_local std::vector<float> own(4);
@@ -202,7 +163,6 @@ struct Planted {
   }
 
   const int64_t how;
-  std::vector<float> member;
 };
 
 extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
@@ -249,13 +209,10 @@ class TestSharedMemory:
         ("how", "where"),
         [
             pytest.param(1, "", id="a buffer of Compute"),
-            pytest.param(2, "", id="a member"),
             pytest.param(3, "", id="a global, by memcpy"),
-            pytest.param(4, "", id="a static variable"),
             pytest.param(5, "y", id="an element of the next row"),
             pytest.param(6, "y", id="a look at the row above"),
             pytest.param(7, "", id="before the lock"),
-            pytest.param(8, "", id="written and never read"),
         ],
     )
     def test_is_found(self, watched, how: int, where: str, share: str):

@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 from oplab.course.manifest import load
-from oplab.grading import scratch
 from oplab.grading.grader import grade
 from oplab.grading.scratch import scratch_folder, sweep
 from tests.support import ROOT
@@ -56,29 +55,6 @@ def test_folders_of_others_stay(tmp_path):
     (tmp_path / "a-file").write_text("")
     (tmp_path / "oplab-link").symlink_to(tmp_path)
     assert sweep(tmp_path) == 0 and len(list(tmp_path.iterdir())) == 3
-
-
-def writing_meanwhile(monkeypatch):
-    """Something writes to a folder at the moment when all else in it is removed: the folder stays, with one file."""
-    real = scratch.remove_tree
-
-    def remove(folder: Path) -> bool:
-        real(folder)
-        folder.mkdir()
-        (folder / "late").write_text("")
-        return False
-
-    monkeypatch.setattr(scratch, "remove_tree", remove)
-
-
-def test_a_folder_that_is_written_to_while_it_is_swept_goes_with_the_next_sweep(tmp_path, monkeypatch):
-    process, folder = holder(tmp_path)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    writing_meanwhile(monkeypatch)
-    assert sweep(tmp_path) == 0 and len(list(tmp_path.iterdir())) == 1
-    monkeypatch.undo()
-    assert sweep(tmp_path) == 1 and list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_was_removed_from_a_run_does_not_come_back(tmp_path, monkeypatch):

@@ -70,16 +70,6 @@ def test_calls_that_reach_other_processes_are_refused():
     assert done.stdout.splitlines() == [f"{name}: True" for name in REFUSED], done.stderr
 
 
-def test_without_the_filter_the_same_calls_succeed_or_fail_for_another_reason():
-    """Else the test above would prove nothing about the filter."""
-    numbers = NUMBERS[platform.machine()]
-    lines = [f"print({name!r}, bool({code.format(**numbers)}), sep=': ')" for name, code in REFUSED.items()]
-    other = "import signal\nparent = os.fork() or signal.pause()"
-    end = "\nos.kill(parent, signal.SIGKILL)"
-    found = run_python(HEAD.replace("seccomp.refuse_calls()", other) + "\n".join(lines) + end).stdout.splitlines()
-    assert sum(line.endswith(": False") for line in found) >= 10, found
-
-
 def test_what_python_itself_needs_is_allowed():
     done = run_python(HEAD + ALLOWED)
     assert done.returncode == 0, done.stderr

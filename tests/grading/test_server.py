@@ -96,17 +96,6 @@ def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
     assert (task.scratch / "started").read_text().count("\n") == 2
 
 
-@pytest.mark.nightly
-def test_a_job_that_kills_each_server_is_given_up(tmp_path):
-    with Server() as server:
-        server.start()
-        task = job(tmp_path, killed=client.ATTEMPTS)
-        thread = kill_noted(task.scratch / "started", client.ATTEMPTS, server)
-        answer = server.run(task)
-        thread.join(60)
-    assert answer.lost and (task.scratch / "started").read_text().count("\n") == client.ATTEMPTS
-
-
 @pytest.mark.parametrize(
     ("victim", "times"),
     [
@@ -128,70 +117,6 @@ def test_a_job_that_is_killed_from_outside_runs_again(victim, times, tmp_path):
         assert answer.report is not None and answer.report.outcome == "collected" and attempts == 2
     else:
         assert (answer.lost or answer.signal == "SIGKILL") and attempts == client.ATTEMPTS
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("kills", "starts"), [(1, True), (2, False)])
-def test_a_server_that_is_killed_while_it_starts_is_started_once_more(kills, starts, tmp_path, monkeypatch):
-    log = tmp_path / "log"
-    program = (
-        f"open({str(log)!r}, 'a').write('.')\n"
-        f"import os, signal\n"
-        f"len(open({str(log)!r}).read()) <= {kills} and os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    monkeypatch.setattr(client, "_MAIN", program.replace("{", "{{").replace("}", "}}") + client._MAIN)
-    with Server() as server:
-        if starts:
-            server.start()
-        else:
-            with pytest.raises(client.OplabError, match=r"did not start \(killed with SIGKILL\)"):
-                server.start()
-    assert log.read_text() == ".."
-
-
-@pytest.mark.nightly
-def test_a_job_that_waits_for_the_servers_start_can_be_cancelled(tmp_path):
-    """Who interrupts a first check does not wait for the check as well."""
-
-    class Interrupted(Server):
-        """The interrupt comes when the server has just started, and the job is not on it yet."""
-
-        def _connection(self):
-            if not (task.evidence / "again").exists():
-                self.cancel()
-            return super()._connection()
-
-    task = job(tmp_path)
-    with Interrupted() as server:
-        assert server.run(task).lost and not (task.scratch / "started").exists()
-        (task.evidence / "again").touch()
-        assert not server.run(task).lost  # the server is as before
-
-
-@pytest.mark.nightly
-def test_a_server_that_ends_is_not_killed_by_a_second_close():
-    """It ends its workers first, and waits for them: else their processor time counts nowhere."""
-    closing = threading.Semaphore(0)
-
-    class Closed(Server):
-        """Each close cancels what runs, and what it does to the process without waiting for its turn is done by then."""
-
-        def cancel(self):
-            closing.release()
-            super().cancel()
-
-    server = Closed()
-    server.start()
-    process = server._process
-    os.kill(process.pid, signal.SIGSTOP)  # it takes a while to end
-    threads = [threading.Thread(target=server.close) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-        closing.acquire()
-    os.kill(process.pid, signal.SIGCONT)
-    for thread in threads:
-        thread.join(60)
-    assert process.returncode == 0
 
 
 def test_a_server_that_starts_is_not_waited_for_when_it_is_closed(slow_start):

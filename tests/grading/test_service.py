@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import subprocess
 import time
 import uuid
 from dataclasses import replace
@@ -12,13 +11,13 @@ import pytest
 
 from oplab.course.manifest import load
 from oplab.errors import OplabError
-from oplab.grading import last, progress
+from oplab.grading import last
 from oplab.grading.changes import Changes
 from oplab.grading.client import Server
 from oplab.grading.results import Graph
 from oplab.grading.service import Service
 from oplab.toolchain import precompiled
-from tests.support.fixture_course import command, copy_course
+from tests.support.fixture_course import copy_course
 
 RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"
 SLOW = "import time\n\n\ndef passes(x):\n    time.sleep(40)\n    return 2 * x\n\n\ndef fails(x):\n    return 2 * x\n"
@@ -80,18 +79,6 @@ def exercises(warm, *names):
     return [warm[0].exercise(f"c01.{name}") for name in names]
 
 
-def test_wishes_are_graded_recorded_and_told(warm, told):
-    one = told(saves=False)
-    assert one.service.wish(exercises(warm, "passes", "missing")) == ["c01.passes", "c01.missing"]
-    assert one.outcome("c01.passes").status == "passed"
-    graded = one.wait("graded")
-    assert [outcome.id for outcome in graded] == ["c01.passes", "c01.missing"]
-    build = warm[0].root / "build"
-    assert progress.load(build).entry("c01.passes").passed_once
-    assert last.load(build, "c01.passes")["status"] == "passed"
-    assert one.service.grader == "ready" and not one.service.running and not one.service.queued
-
-
 def test_pictures_follow_the_outcome(warm, told):
     def draw(results, kept):
         assert (kept / "c01.fails" / "evidence.json").is_file()
@@ -109,33 +96,6 @@ def test_pictures_follow_the_outcome(warm, told):
     assert last.load(warm[0].root / "build", "c01.fails")["graphs"] == [{"name": "y", "svg": "<svg/>"}]
 
 
-def test_a_cancelled_run_tells_no_outcome_and_the_next_one_does(warm, told):
-    one = told(saves=False, at_once=1)
-    last.remove(warm[0].root / "build", ["c01.raises"])
-    one.file.write_text(SLOW)
-    one.service.wish(exercises(warm, "passes", "missing", "raises"))
-    while "c01.passes" not in one.service.running:
-        time.sleep(0.02)
-    assert "c01.raises" in one.service.queued
-    one.service.cancel()
-    while one.service.running or one.service.queued:
-        time.sleep(0.02)
-    assert last.load(warm[0].root / "build", "c01.raises") is None
-    one.file.write_text(RIGHT)
-    one.service.wish(exercises(warm, "passes"))
-    assert one.outcome("c01.passes").status == "passed", "the first that is told of it"
-
-
-def test_what_a_save_interrupts_is_graded_again(warm, told):
-    one = told(at_once=2)
-    one.file.write_text(SLOW)
-    one.service.wish(exercises(warm, "passes", "fails"))
-    assert one.outcome("c01.fails").status == "passed"
-    assert one.service.wish(exercises(warm, "passes")) == [], "it runs already, with this text"
-    one.file.write_text(WRONG)
-    assert one.outcome("c01.passes").status == "failed"
-
-
 def test_of_two_services_one_grades_what_is_saved_and_both_tell_it(warm, told):
     first = told()
     second = told()
@@ -147,14 +107,6 @@ def test_of_two_services_one_grades_what_is_saved_and_both_tell_it(warm, told):
             kinds.append(one.news.get(timeout=240)[0])
         kinds.append("")
     assert sorted(kind for kind in kinds if kind in ("outcome", "elsewhere")) == ["elsewhere", "outcome"]
-
-
-def test_a_check_in_a_terminal_is_told(warm, told):
-    one = told(saves=False)
-    line, env = command(warm[0].root, "check", "c01.passes")
-    subprocess.run(line, env=env, capture_output=True, timeout=240)
-    entry = one.wait("elsewhere")
-    assert entry["id"] == "c01.passes" and last.to_outcome(entry).status == "passed"
 
 
 def test_a_server_that_does_not_start_is_told_once_for_each_wish(warm, told):
@@ -206,6 +158,7 @@ def test_texts_tell_which_exercises_a_change_touches(course):
     assert changes.half_written()
 
 
+@pytest.mark.nightly
 def test_after_an_answer_in_cpp_its_header_is_precompiled(told, warm, tmp_path, monkeypatch):
     """For the next save: by then there is time, and after it there is not."""
     course, _ = warm

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -20,7 +17,7 @@ from oplab.course.manifest import load
 from oplab.grading import processes, shared
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
-from oplab.grading.shared import ProcessLock, address
+from oplab.grading.shared import address
 from tests.support.dask_lab import command_of
 from tests.support.fixture_course import copy_course
 
@@ -192,19 +189,6 @@ def test_the_second_host_is_a_client_and_takes_over(small, host):
 
 
 @pytest.mark.nightly
-def test_a_fork_server_that_is_killed_is_started_again(small, host):
-    with Server.shared(small) as client:
-        assert check(small, client) == "passed"
-        (first,) = fork_servers(host.pid)
-        os.kill(first, signal.SIGKILL)
-        assert check(small, client) == "passed"  # its supervisor may have survived
-        with Server.shared(small) as other:
-            assert check(small, other) == "passed"
-        assert fork_servers(host.pid) not in ([], [first])
-        assert not fork_servers(os.getpid())
-
-
-@pytest.mark.nightly
 def test_a_job_that_was_lost_with_the_server_runs_again(small, host, tmp_path):
     killed = tmp_path / "killed"
     wait = f"    while not os.path.exists({str(killed)!r}):\n        time.sleep(0.01)\n"
@@ -256,33 +240,6 @@ def test_other_sources_are_not_shared(small, host, monkeypatch):
         assert len(fork_servers(os.getpid())) == 1
 
 
-@pytest.mark.nightly
-def test_a_host_that_says_nothing_is_not_waited_for(small, monkeypatch):
-    monkeypatch.setattr(shared, "_PATIENCE", 0.2)
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(address(small.root)))
-        silent.listen()
-        with Server.shared(small) as client:
-            assert check(small, client) == "passed"
-    address(small.root).unlink()
-
-
-def test_nonsense_does_not_disturb_a_host(common):
-    small, _ = common
-    for message in (b"\n", b"[]\n", b"{}\n", b"\xff\xfe\n", b'{"python": 1}\n', b"x" * 70000):
-        with socket.socket(socket.AF_UNIX) as conn:
-            conn.connect(str(address(small.root)))
-            conn.settimeout(60)
-            with contextlib.suppress(OSError):  # it may hang up in the middle
-                conn.sendall(message)
-                conn.shutdown(socket.SHUT_WR)
-                answer = conn.recv(1000)
-                assert answer == b"" or json.loads(answer) == {"heard": False}, message
-    with Server.shared(small) as client:
-        client.start()
-        assert not fork_servers(os.getpid())
-
-
 @pytest.mark.skipif(not processes.LINUX, reason="only Linux tells who is at the other end of a socket")
 def test_a_learners_code_gets_no_supervisor(common):
     """It would have neither limits nor a confinement there: the job names its folders."""
@@ -311,17 +268,6 @@ def test_a_learners_code_gets_no_supervisor(common):
     assert outcome.status == "error" and '{"heard": false}' in outcome.message, outcome.message
 
 
-def test_a_lock_is_held_by_one_process_at_a_time(tmp_path):
-    first, second = ProcessLock(tmp_path / "lock"), ProcessLock(tmp_path / "lock")
-    assert first.take() and first.take() and first.held
-    assert not second.take() and not second.held
-    first.release()
-    assert not (tmp_path / "lock").exists()
-    assert second.take() and not first.take()
-    second.release()
-    assert not ProcessLock(None).take() and not ProcessLock(tmp_path / "no" / "lock").take()
-
-
 def kill_family(pid):
     for one in (pid, *processes.descendants(pid)):
         processes.kill(one)
@@ -332,21 +278,3 @@ def wait_for(true, seconds=60):
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def test_a_start_that_is_not_wanted_any_more_ends(small, slow_start):
-    """Ctrl-C while the libraries are loaded."""
-    said = []
-    server = Server.shared(small, host=True)
-
-    def start():
-        with pytest.raises(RuntimeError, match="closed"):
-            server.start()
-        said.append("ended")
-
-    thread = threading.Thread(target=start)
-    thread.start()
-    wait_for(slow_start.exists)
-    server.close()
-    thread.join(60)
-    assert said == ["ended"] and not fork_servers(os.getpid())

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oplab import timing
 from oplab.authoring.lint import Trial
 from oplab.checks import speed
 from oplab.checks.draws import rng_for
@@ -28,25 +27,6 @@ RIGHT = Check("is right", True)
 WRONG = Check("is right", False, "It is wrong.")
 
 
-class Clock:
-    """Seconds that pass only when a contestant says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-    def takes(self, seconds, log=None, name=""):
-        def run():
-            self.now += seconds
-            if log is not None:
-                log.append(name)
-            return name
-
-        return run
-
-
 def evidence(tmp_path, collect) -> Judge:
     c = Collect(None, Path("x.cpp"), None, rng_for(1, "c01.x"), tmp_path, tmp_path)
     collect(c)
@@ -55,28 +35,6 @@ def evidence(tmp_path, collect) -> Judge:
 
 def graded(exercise, checks, share, **options):
     return outcomes.from_judge(exercise, Answer(report=Report("judged", checks=tuple(checks), share=share)), **options)
-
-
-def test_contestants_take_turns_and_every_other_round_goes_backwards():
-    clock, log = Clock(), []
-    seconds = timing.race({"a": clock.takes(1, log, "a"), "b": clock.takes(2, log, "b")}, 3, warm_up=1, clock=clock)
-    assert "".join(log) == "ab" + "ab" + "ba" + "ab"
-    assert seconds["a"].tolist() == [1, 1, 1] and seconds["b"].tolist() == [2, 2, 2]
-
-
-def test_what_is_done_with_a_result_is_not_measured():
-    clock, kept = Clock(), []
-
-    def after(name, result):
-        clock.now += 100
-        kept.append(result)
-
-    seconds = timing.race({"a": clock.takes(1)}, 2, warm_up=1, clock=clock, after=after)
-    assert seconds["a"].tolist() == [1, 1] and len(kept) == 3
-
-
-def test_one_disturbed_round_does_not_count():
-    assert timing.times_as_fast(np.array([1, 1, 50, 1, 1]), np.array([2, 2, 2, 2, 2])) == 2
 
 
 def test_the_processor_clock_is_fine_under_a_limit_of_processor_time():
@@ -122,15 +80,7 @@ def test_a_slow_kernel_runs_twice(tmp_path):
     assert [v.value(f"timed, round {number}")[0][0] for number in range(2)] == [0, 1]
 
 
-def test_an_exception_of_the_learners_kernel_is_evidence(tmp_path):
-    def fail(feeds):
-        raise ValueError("no")
-
-    v = evidence(tmp_path, lambda c: speed.measure(c, fail, lambda feeds: [], [{}, {}]))
-    assert v.error("timed").message == "ValueError: no"
-
-
-@pytest.mark.parametrize("ours", [np.zeros(3), np.full(3, np.nan), -np.ones(3), np.zeros(0), np.ones((3, 1))])
+@pytest.mark.parametrize("ours", [np.zeros(3), np.full(3, np.nan), -np.ones(3), np.zeros(0)])
 def test_seconds_that_cannot_be_are_worth_nothing(ours, tmp_path):
     def collect(c):
         c.value("timed, seconds of ours", ours)
@@ -155,12 +105,6 @@ def test_shares(ratio, pieces, part, words, tmp_path):
     assert all(word in v.share[1] for word in words)
 
 
-@pytest.mark.parametrize(("part", "reason"), [(-0.1, "x"), (1.1, "x"), (float("nan"), "x"), (0.5, "")])
-def test_an_award_is_a_part_with_a_reason(part, reason, tmp_path):
-    with pytest.raises(ValueError):
-        evidence(tmp_path, lambda c: None).award(part, reason)
-
-
 def test_a_right_answer_passes_with_its_part_and_says_why():
     outcome = graded(FAST, [RIGHT], Share(0.44, "It is slow."))
     assert (outcome.status, outcome.points, outcome.message) == ("passed", 4, "It is slow.")
@@ -176,11 +120,6 @@ def test_a_right_answer_never_gets_nothing_and_only_a_whole_share_gets_all_point
     assert graded(FAST, [RIGHT], None).points == 10
 
 
-def test_a_build_with_sanitizers_says_that_it_is_slow():
-    outcome = graded(FAST, [RIGHT], Share(0.5, "It is slow."), sanitize=True)
-    assert outcome.passed and "--sanitize" in outcome.message and "It is slow." in outcome.message
-
-
 def test_a_wrong_answer_gets_nothing_however_fast_it_is():
     outcome = graded(FAST, [RIGHT, WRONG], Share(1.0, ""))
     assert (outcome.status, outcome.points) == ("failed", 0)
@@ -192,13 +131,7 @@ def test_points_are_not_shared_out_where_the_manifest_does_not_say_so():
 
 @pytest.mark.parametrize(
     ("exercise", "points", "kind", "fine"),
-    [
-        (FAST, 10, "solution", True),
-        (FAST, 4, "solution", True),
-        (FAST, 4, "alternative", True),
-        (FAST, 0, "solution", False),
-        (PLAIN, 4, "solution", False),
-    ],
+    [(FAST, 4, "alternative", True), (FAST, 0, "solution", False), (PLAIN, 4, "solution", False)],
 )
 def test_no_promise_of_the_course_depends_on_timing(exercise, points, kind, fine):
     outcome = dataclasses.replace(graded(exercise, [RIGHT], None), points=points)

@@ -95,22 +95,6 @@ def test_saves_are_graded_and_ctrl_c_ends(watching):
 
 
 @pytest.mark.nightly
-def test_only_the_exercise_that_changed_is_graded(watching):
-    watcher = watching()
-    watcher.wait("Watching")
-    text = watcher.file.read_text()
-    changed = text.replace("def passes(x):\n    return 2 * x", "def passes(x):\n    return x + x")
-    watcher.file.write_text(changed)
-    seen = watcher.until("next: ")
-    watcher.file.write_text(
-        changed.replace("return 3 * x", "return 4 * x")
-    )  # what else was graded would be told before it
-    seen += watcher.until("c01.fails  failed")
-    told = [line for line in seen if "c01." in line and "next" not in line]
-    assert ["c01.passes  passed" in line for line in told] == [True, False], told
-
-
-@pytest.mark.nightly
 def test_an_editor_that_renames_and_temporary_files(watching):
     watcher = watching()
     watcher.wait("Watching")
@@ -119,20 +103,6 @@ def test_an_editor_that_renames_and_temporary_files(watching):
     watcher.file.rename(watcher.file.with_name("c01_cases.py~"))
     draft.rename(watcher.file)
     watcher.wait("c01.passes  failed")
-
-
-@pytest.mark.nightly
-def test_rapid_saves_end_with_the_verdict_on_the_last(watching):
-    watcher = watching()
-    watcher.wait("Watching")
-    for number in range(12):
-        watcher.file.write_text(RIGHT if number % 2 else "def passes(x):\n    return 5 * x\n")
-    watcher.file.write_text(WRONG)
-    watcher.wait("The result is 3 * x.")  # which only the last text gives
-    watcher.file.write_text(RIGHT)  # a verdict on an earlier text would come before the one on this
-    seen = watcher.until("c01.passes  passed")
-    states = [state for line in seen for state in ("passed", "failed", "crashed") if f"c01.passes  {state}" in line]
-    assert states == ["passed"], seen
 
 
 @pytest.mark.nightly
@@ -164,15 +134,7 @@ LINES = [f" {'▸' if number == 3 else ' '} {number}" for number in range(20)]
 
 @pytest.mark.parametrize(
     ("scrolled", "first", "after"),
-    [
-        ([0, 0], 0, [0, 0]),
-        ([1, 0], 1, [1, 0]),
-        ([-5, 0], 0, [0, 0]),
-        ([0, 1], 6, [6, 0]),
-        ([0, 1000], 12, [12, 0]),
-        ([12, -1], 6, [6, 0]),
-        ([40, 0], 12, [12, 0]),
-    ],
+    [([1, 0], 1, [1, 0]), ([0, 1], 6, [6, 0]), ([0, 1000], 12, [12, 0]), ([12, -1], 6, [6, 0])],
 )
 def test_a_window_is_moved_and_stays_on_the_list(scrolled, first, after):
     shown = window(LINES, 8, scrolled)
@@ -189,10 +151,3 @@ def test_keys_are_told_from_what_a_terminal_sends():
     assert keys("hj\x1b[A\x1bOB\x1b[5~é") == (["h", "j", "\x1b[A", "\x1bOB", "\x1b[5~", "é"], "")
     assert keys("h\x1b[") == (["h"], "\x1b[") and keys("\x1b[" + "A") == (["\x1b[A"], "")
     assert keys("\x1b") == ([], "\x1b") and keys("\x1b" + "q") == (["q"], "")
-
-
-def test_a_missing_folder_is_a_sentence(course, oplab):
-    (course / "exercises").rename(course / "elsewhere")
-    done = oplab("watch")
-    assert done.returncode == 2
-    assert "is missing" in done.stderr

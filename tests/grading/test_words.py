@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from oplab.authoring import words
-from tests.support import ROOT
 
 LESSON = """# %% [markdown]
 # Nobody checks it.
@@ -70,8 +69,3 @@ def test_a_line_is_allowed_with_its_reason_and_only_while_it_needs_to_be(course)
     assert found(course) == []
     (course / "course.toml").write_text("")
     assert found(course) == ["tests/allowed_words.toml"]
-
-
-def test_each_entry_of_the_course_has_a_reason():
-    text = (ROOT / words.ALLOWED).read_text(encoding="utf-8")
-    assert text.count("[[allow]]") == text.count("reason = ")

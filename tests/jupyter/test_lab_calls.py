@@ -201,20 +201,11 @@ def test_what_is_asked_for_wrongly_is_a_sentence(lab):
     assert lab.refused(404, "nothing") == "There is no /user/ada/oplab/lab/nothing."
     assert lab.refused(404, "nothing", {}).startswith("There is no")
     assert lab.refused(404, "check").startswith("There is no"), "GET of what is for POST"
-    for body in (b"{", b"[]", b"3", b"\xff"):
-        assert lab.refused(400, "check", body) == "The request has to be a JSON object."
-    for ids in (None, "c01", [1]):
-        assert "`ids` has to be a list" in lab.refused(400, "check", {"ids": ids})
+    assert lab.refused(400, "check", b"[]") == "The request has to be a JSON object."
+    assert "`ids` has to be a list" in lab.refused(400, "check", {"ids": [1]})
     assert lab.refused(404, "check", {"ids": ["c01.pases"]}).startswith("There is no exercise c01.pases")
     assert lab.refused(404, "check", {"ids": ["c55"]}).startswith("There is no chapter c55")
-    for body in ({}, {"check_on_save": 1}, {"colour": "red"}):
-        assert lab.refused(400, "settings", body).startswith("The only setting")
-
-
-def test_settings_are_in_the_state(lab):
-    for on in (True, False):
-        assert lab.call("settings", {"check_on_save": on}) == (200, {"check_on_save": on})
-        assert lab.call("state")[1]["check_on_save"] is on
+    assert lab.refused(400, "settings", {"colour": "red"}).startswith("The only setting")
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])

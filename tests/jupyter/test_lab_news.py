@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from oplab.grading import processes, progress, shared
+from oplab.grading import processes, shared
 from oplab.updates import placing
 from tests.support.fixture_course import copy_course
 from tests.support.lab_calls import Lab, Page, exercise_of
@@ -158,19 +158,6 @@ def test_two_pages_are_told_the_same(lab, page, file):
     assert page.outcome("c01.passes")["status"] == "passed"
 
 
-def note(lab, page, status):
-    """Another process notes the progress of an exercise, and the page is told."""
-    with progress.update(lab.root / "build") as changed:
-        changed.exercises["c01.exits"] = progress.Entry(status, 1, True, 0)
-    page.state(lambda state: exercise_of(state, "c01.exits")["status"] == status)
-
-
-def test_progress_of_another_process_is_shown(lab, page):
-    note(lab, page, "passed")
-    (lab.root / "build" / "progress.json").unlink()
-    page.state(lambda state: state["passed"] == 0)
-
-
 def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):
     (lab.root / CONFLICT).write_text("another stub")
     state = page.state(lambda state: state["problems"])
@@ -184,6 +171,7 @@ def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):
     page.state(lambda state: not state["problems"])
 
 
+@pytest.mark.nightly
 def test_a_grading_process_that_is_killed_is_started_again(lab, page, file):
     lab.call("check", {"ids": ["c01.passes"]})
     assert page.outcome("c01.passes")["status"] == "passed"
@@ -210,18 +198,6 @@ def test_a_broken_manifest_is_a_problem_and_no_end(lab, page, file):
     finally:
         manifest.write_text(text)
     page.state(lambda state: state["chapters"][0]["title"] == "One case each")
-
-
-def test_folders_that_come_and_go(lab, page, file):
-    away = lab.root / "elsewhere"
-    (lab.root / "exercises").rename(away)
-    assert lab.refused(409, "check", {"ids": ["c01.passes"]}).endswith("is missing.")
-    note(lab, page, "passed")  # the files are looked at without the folder
-    away.rename(lab.root / "exercises")
-    note(lab, page, "failed")
-    lab.call("settings", {"check_on_save": True})
-    file.write_text(WRONG)
-    assert page.outcome("c01.passes")["status"] == "failed"
 
 
 @pytest.mark.nightly

@@ -58,14 +58,3 @@ def test_probes_leave_the_registry_as_it_was():
             if probe:
                 probe()
     assert registry.all_functions() == before
-
-
-def test_the_timeline_has_a_row_for_each_entry_with_versions_and_its_words_do_not_overlap():
-    figure = archaeology.timeline()
-    figure.canvas.draw()
-    labels = [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
-    assert len(labels) == sum(row.worked is not None for row in ROWS)
-    for axes in figure.axes:
-        for labels in (axes.get_yticklabels(), axes.get_xticklabels()):
-            boxes = [label.get_window_extent() for label in labels if label.get_text() and not label.get_rotation()]
-            assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[i + 1 :])

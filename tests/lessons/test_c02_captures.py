@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 import torch
 
 from oplab.figures.captures import captures
-from oplab.toolchain.compile import compile_program
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::torch.jit.TracerWarning")
 
@@ -50,12 +47,3 @@ def test_each_column_shows_the_steps_of_its_graph_and_dashes_what_it_lacks(colum
     assert solid(columns["export"]) == ["x, sizes [s]", *steps]
     dashed = {t.get_text() for t in columns["trace"] if t.get_bbox_patch()} - set(solid(columns["trace"]))
     assert dashed == {"max", "gt", "bool", "cond", "tanh"}
-
-
-def test_a_program_is_compiled_once(tmp_path):
-    source = tmp_path / "three.cpp"
-    source.write_text("#include <c10/macros/Macros.h>\nint main() { return 3; }\n")
-    program = compile_program(source)
-    assert subprocess.run([program]).returncode == 3
-    stamp = program.stat().st_ino
-    assert compile_program(source) == program and program.stat().st_ino == stamp

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from matplotlib.colors import to_hex
 from onnx import TensorProto, helper, numpy_helper
 
-from oplab.figures.dtypes import COLOURS, _plan, by_dtype
+from oplab.figures.dtypes import _plan
 
 
 @pytest.fixture
@@ -44,13 +43,3 @@ def test_every_value_has_its_dtype_and_its_place(model):
         xs = sorted(x for x, here in places.values() if here == row)
         assert all(right - left >= 0.99 for left, right in zip(xs, xs[1:], strict=False))
     assert all(places[start][1] < places[end][1] for start, end, _ in lines)
-
-
-def test_the_legend_names_what_is_there(model):
-    figure = by_dtype({"one": model, "two": model})
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["float32", "float64", "int64"]
-    assert [to_hex(handle.get_color()) for handle in legend.legend_handles] == [
-        COLOURS[name] for name in ("float32", "float64", "int64")
-    ]
-    assert [axes.get_title() for axes in figure.axes] == ["one", "two"]

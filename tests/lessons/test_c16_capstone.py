@@ -15,9 +15,8 @@ from onnx import helper
 from oplab import capstone, ops
 from oplab.capstone import answers
 from oplab.capstone.figures import figure
-from oplab.errors import OplabError
 from oplab.nets import edge_net
-from oplab.nets.point_clouds import SOLIDS, cloud, clouds
+from oplab.nets.point_clouds import clouds
 from tests.support import ROOT
 from tests.support.cpp import library
 
@@ -34,21 +33,6 @@ def trainer():
 
 
 # --- the clouds and the network
-
-
-def test_clouds_are_seeded_and_as_large_as_they_say():
-    xyz, offset, label = clouds([5, 1, 80], np.random.default_rng(3))
-    assert xyz.dtype == np.float32 and xyz.shape == (86, 3) and offset.tolist() == [5, 6, 86] and label.shape == (3,)
-    again, _, _ = clouds([5, 1, 80], np.random.default_rng(3))
-    np.testing.assert_array_equal(xyz, again)
-    assert clouds([], np.random.default_rng(3))[0].shape == (0, 3)
-
-
-def test_a_solid_is_about_two_units_across():
-    for solid in SOLIDS:
-        points = cloud(solid, 4000, np.random.default_rng(1))
-        across = np.linalg.norm(points[:, None][::40] - points[None][:, ::40], axis=2).max()
-        assert np.isfinite(points).all() and 1.2 < across < 4, solid
 
 
 @pytest.mark.nightly
@@ -106,15 +90,6 @@ def test_a_wrong_model_is_reported_in_a_report_that_is_kept(tmp_path):
     assert "Not all agree" in kept.path.read_text() and kept.problems[0] in kept.summary()
 
 
-def test_a_missing_model_is_a_sentence(tmp_path):
-    made = project(tmp_path)
-    (tmp_path / "dynamo.onnx").unlink()
-    with pytest.raises(OplabError, match=r"there is no dynamo\.onnx"):
-        capstone.write([made], tmp_path / "kept")
-    with pytest.raises(OplabError, match="nothing to report"):
-        capstone.write([], tmp_path / "kept")
-
-
 def test_what_is_not_written_yet_is_named(tmp_path, monkeypatch, capsys):
     from oplab.course.stubs import make_stub
 
@@ -131,37 +106,6 @@ def test_what_is_not_written_yet_is_named(tmp_path, monkeypatch, capsys):
         )
     assert "#error" not in said
     assert not (tmp_path / "kept").exists()
-
-
-def test_a_network_in_train_mode_is_a_problem(tmp_path):
-    class Add(torch.nn.Module):
-        def forward(self, a, b):
-            return 3 * a + 2 * b
-
-    made = project(tmp_path)
-    made.module = Add().train()
-    kept = capstone.write([made], tmp_path / "kept", notes=["point_cloud: nothing yet"])
-    assert not kept.passed and kept.problems == (
-        "add: the returned module is in train mode. Call eval() before you export and compare.",
-    )
-    assert "Not in this report: point_cloud: nothing yet" in kept.path.read_text()
-
-
-def test_one_broken_project_does_not_stop_the_report(tmp_path, monkeypatch, capsys):
-    from oplab.toolchain import build
-
-    track = tmp_path / "exercises"
-    track.mkdir()
-    (track / "c16_capstone.py").write_text(
-        "def super_resolution(net, folder):\n    raise RuntimeError('no factor')\n\n\n"
-        "def point_cloud(net, folder):\n    return None\n"
-    )
-    monkeypatch.setattr(build, "compile_library", lambda file, kind: tmp_path / "kernel.so")
-    monkeypatch.setattr(answers, "_track_folder", lambda: track)
-    assert capstone.report(tmp_path / "kept") is None
-    said = capsys.readouterr().out
-    assert "super_resolution: RuntimeError: no factor (c16_capstone.py, line 2)." in said
-    assert "point_cloud returned None, not the module" in said
 
 
 CRASH = """\

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
-from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-from oplab import checks
-from oplab.figures import shipping
-from oplab.toolchain.headers import api_version, ort_include
+from oplab.toolchain.headers import ort_include
 from tests.support import ROOT
 
 CPP = ROOT / "notebooks" / "cpp"
-SOURCE = (Path(checks.__file__).parent / "older_runtime.cpp").read_text(encoding="utf-8")
 # A comment's "\since Version 1.17." is about the function after it.
 _ENTRY = re.compile(
     r"\\since Version 1\.(\d+)|ORT_API2_STATUS\((\w+)|ORT_CLASS_RELEASE2?\((\w+)\)|\(ORT_API_CALL\* *(\w+)\)"
@@ -51,46 +44,3 @@ def test_the_older_tables_end_where_the_headers_say():
 def test_parallel_for_is_as_new_as_the_kernel_assumes():
     kernel = (CPP / "17_my_add.h").read_text(encoding="utf-8")
     assert f"api_version >= {dict(table())['KernelContext_ParallelFor']}" in kernel
-
-
-def test_the_checks_older_runtime_has_the_places_and_versions_of_the_headers():
-    functions = table()
-    names = [name for name, _ in functions]
-    number = {name: int(value) for name, value in re.findall(r"(k\w+) = (\d+)", SOURCE)}
-    places = {
-        "CreateStatus": "kCreateStatus",
-        "CreateCustomOpDomain": "kCreateCustomOpDomain",
-        "CustomOpDomain_Add": "kCustomOpDomainAdd",
-        "AddCustomOpDomain": "kAddCustomOpDomain",
-        "KernelInfoGetAttribute_float": "kAttributeFloat",
-        "Status": "kReleaseStatus",
-        "KernelContext_ParallelFor": "kParallelFor",
-    }
-    assert {name: names.index(name) for name in places} == {name: number[place] for name, place in places.items()}
-    if api_version(ort_include()) == 21:
-        assert len(names) == number["kEntries"]
-    first: dict[int, int] = {}
-    for place, (_, version) in enumerate(functions):
-        if version:
-            first.setdefault(version, place)
-    written = {int(version): int(place) for version, place in re.findall(r"\{(\d+), (\d+)\}", SOURCE)}
-    assert written == {version: place for version, place in first.items() if version <= 20}
-    called = [int(version) for version in re.findall(r"beyond<(\d+)>[,}]", SOURCE)]
-    assert called == list(written), "one function for each version, in the same order"
-
-
-def test_each_box_is_inside_apart_from_the_others_and_holds_its_title():
-    figure = shipping.loading()
-    (axes,) = figure.axes
-    patches = axes.patches[: len(shipping._BOXES)]
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    for box in (patch.get_bbox() for patch in patches):
-        assert left < box.x0 < box.x1 < right and bottom < box.y0 < box.y1 < top
-    assert not any(one.overlaps(other) for one, other in combinations([p.get_bbox() for p in patches], 2))
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    for title, *_ in shipping._BOXES.values():
-        (text,) = [each for each in axes.texts if each.get_text() == title]
-        inside = text.get_window_extent(renderer)
-        middle = inside.get_points().mean(axis=0)
-        around = next(p.get_window_extent() for p in patches if p.get_window_extent().contains(*middle))
-        assert around.x0 < inside.x0 and inside.x1 < around.x1, title

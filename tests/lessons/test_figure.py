@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 
 import nbformat
-import numpy as np
 import pytest
-from skimage.color import deltaE_ciede2000, xyz2lab
-from skimage.color.colorconv import xyz_from_rgb
 
 from oplab.course.manifest import load
 from oplab.errors import OplabError
@@ -17,49 +13,7 @@ from oplab.figures import palette
 from oplab.figures.picture import picture
 from tests.support import ROOT
 
-APART = 15.0  # CIEDE2000; 1 is the smallest difference that a person sees
 LIGHT, DARK = "#ffffff", "#111111"  # the backgrounds of JupyterLab's two themes
-# Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", IEEE TVCG 2009,
-# severity 1.0; the matrices hold for linear RGB.
-EYES = {
-    "normal": np.eye(3),
-    "deuteranope": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    ),
-    "protanope": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
-    ),
-}
-
-
-def linear(colour: str) -> np.ndarray:
-    values = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-
-
-def contrast(one: str, other: str) -> float:
-    """As WCAG 2 defines it."""
-    low, high = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
-    return (high + 0.05) / (low + 0.05)
-
-
-def distance(one: str, other: str, eye: str) -> float:
-    """CIEDE2000, as this eye sees both."""
-    labs = (xyz2lab(np.clip(EYES[eye] @ linear(colour), 0, 1) @ xyz_from_rgb.T) for colour in (one, other))
-    return float(deltaE_ciede2000(*labs))
-
-
-def test_every_two_colours_can_be_told_apart_by_each_eye():
-    for eye, pair in itertools.product(EYES, itertools.combinations(palette.CYCLE, 2)):
-        assert distance(*pair, eye) >= APART, (eye, pair)
-    # A red and a green of one lightness would be noticed.
-    assert distance("#c8323c", "#5a8a2e", "normal") > 40
-    assert all(distance("#a05a3c", "#6e7a2e", eye) < APART for eye in ("deuteranope", "protanope"))
-
-
-def test_a_mark_is_seen_on_both_backgrounds():
-    for colour in palette.CYCLE:
-        assert contrast(colour, LIGHT) >= 3 and contrast(colour, DARK) >= 3, colour
 
 
 @pytest.fixture

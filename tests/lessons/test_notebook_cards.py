@@ -214,13 +214,3 @@ def test_an_interrupted_check_ends_with_a_sentence_and_the_kernel_goes_on(kernel
     assert (progress.read_text() if progress.exists() else "") == before
     file.write_text(start)
     assert plain(kernel.run('lab.check("per_opset")')).startswith("○ c04.per_opset  to do")
-
-
-@pytest.mark.nightly
-def test_with_the_references_a_pass_shows_nothing(tmp_path):
-    kernel = Kernel(copy_of_the_course(tmp_path), "solutions")
-    try:
-        kernel.run(OPEN)
-        assert kernel.run('lab.check("asinh")') == []
-    finally:
-        kernel.end()

@@ -92,21 +92,6 @@ def test_another_output_is_red_and_nothing_else(planted, clean, tmp_path):
     assert done.returncode == 1
 
 
-FIGURE = """\
-from oplab.figures.picture import picture
-picture('<svg width="9" height="9"><text>{drawn}</text></svg>', "{words}")"""
-
-
-@pytest.mark.nightly
-def test_of_a_figure_the_words_are_compared_and_not_the_drawing(clean, tmp_path):
-    made = changed(clean, 2, FIGURE.format(drawn="a", words="one"))
-    notebooks.execute(made)
-    drawing = changed(made, 2, FIGURE.format(drawn="b", words="one"))
-    words = changed(made, 2, FIGURE.format(drawn="a", words="two"))
-    done = nbval(tmp_path, {"drawing": drawing, "words": words})
-    assert set(re.findall(r"^FAILED (.*?)\.ipynb::", done.stdout, re.MULTILINE)) == {"words"}
-
-
 @pytest.mark.nightly
 def test_a_cell_that_runs_too_long_is_red_and_so_are_the_later_ones(clean, tmp_path):
     """nbval marks cells after a time-out as expected failures, even 1/0: with our plug-in these count."""

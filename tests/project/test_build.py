@@ -91,10 +91,8 @@ class TestKind:
         [
             (TORCH, "torch"),
             (TWICE, "ort"),
-            ("#include <onnxruntime_lite_custom_op.h>\n", "ort"),
             (HOST, "host"),
             ('#include <cmath>\nextern "C" double f() { return 1; }\n', "cpp"),
-            ("// #include <torch/csrc/stable/library.h>\n", "cpp"),
             (
                 "/*\n#include <torch/csrc/stable/library.h>\n*/\n#include <onnxruntime_cxx_api.h>\n// int main() {}\n",
                 "ort",
@@ -139,8 +137,6 @@ class TestFile:
             (project.source("ort"), "--kind", "ort"): "error:",
             (tmp_path / "gone.cpp",): "There is no C++ file",
             (project.source("torch"), "-o", project.source("torch")): "is the source itself",
-            (project.source("torch"), "-o", tmp_path): "is a folder",
-            (project.folder, "-o", tmp_path / "x"): "apply to a single C++ file",
             (tmp_path,): "not the project of an operator",
         }.items():
             done = oplab("build", *words)
@@ -200,11 +196,7 @@ class TestProject:
         ("change", "says"),
         [
             (lambda folder: (folder / "cpp/torch_op.cpp").unlink(), "The project has no"),
-            (lambda folder: shutil.rmtree(folder / "tests"), "The project has no tests"),
-            (lambda folder: (folder / "pyproject.toml").write_text("[tool.oplab"), "cannot be read"),
             (lambda folder: (folder / "pyproject.toml").write_text("[tool.black]\n"), "not the project of an operator"),
-            (lambda folder: (folder / "pyproject.toml").write_text(PYPROJECT.replace("::", ".")), "domain::Name"),
-            (lambda folder: (folder / "pyproject.toml").write_text(PYPROJECT.replace("tiny-", "3-")), "[project] name"),
         ],
     )
     def test_what_is_wrong_is_a_sentence(self, project, change, says):

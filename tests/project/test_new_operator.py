@@ -13,7 +13,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import torch
 from onnx import helper
 
 from oplab import paths
@@ -147,18 +146,8 @@ soft_add.soft_add
 def test_the_wheel(project, tmp_path):
     """Small, for every Python, with the files that a user needs; a machine without PyTorch runs its kernels."""
     env = {**os.environ, "ORT_INCLUDE_DIR": str(ort_include())}
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        ".",
-        "--no-build-isolation",
-        "--no-deps",
-        "-q",
-        "-w",
-        str(tmp_path),
-    ]
+    options = ["--no-build-isolation", "--no-deps", "-q", "-w", str(tmp_path)]
+    command = [sys.executable, "-m", "pip", "wheel", ".", *options]
     done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
@@ -192,14 +181,8 @@ class TestWhatIsMade:
     @pytest.mark.parametrize(
         "text",
         [
-            "(Tensor x) -> Tensor",
             "(" + ", ".join(f"Tensor? an_input_with_a_long_name_{n}" for n in range(8)) + ", Tensor x) -> Tensor",
             "(int n, Tensor? mask, Tensor x, float[] s, str mode='') -> (Tensor, Tensor, Tensor)",
-            "("
-            + ", ".join(f"Tensor an_input_with_a_name_{n}" for n in range(3))
-            + "".join(f", int an_attribute_{n}=1" for n in range(3))
-            + ") -> Tensor",
-            "x:float[3] k:int64[] -> y:float[2]",
             "a?:int32[N] x:float[N,C,H,W] s:float[2*N] n=1 -> y:float[N,2*C] z:float[]",
         ],
     )
@@ -216,31 +199,11 @@ class TestWhatIsMade:
             if name.suffix in (".py", ".h", ".cpp"):
                 assert max(map(len, content.splitlines())) <= 140, name
 
-    def test_the_page_about_second_derivatives_is_right(self, project):
-        page = (project / "DEVELOPING.md").read_text()
-        (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-
-        @torch.library.custom_op("lab44::cube_backward", mutates_args=())
-        def backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-            return 3 * grad * x * x
-
-        exec(code, {"torch": torch, "_NAME": "lab44::cube"})
-        with pytest.raises(RuntimeError, match="lab44::cube has no second derivative"):
-            backward(torch.ones(2), torch.ones(2, requires_grad=True)).sum().backward()
-
     def test_it_does_not_depend_on_the_course(self, project):
         """What is compiled includes the project's own files alone, and what libraries bring."""
         for file in [*project.rglob("*.h"), *project.rglob("*.cpp")]:
             for name in re.findall(r'^#include "(.*)"', file.read_text(), re.MULTILINE):
                 assert any((folder / name).is_file() for folder in (file.parent, project / "cpp")), f"{file}: {name}"
-
-    def test_the_command_says_what_comes_next(self, tmp_path, monkeypatch, capsys):
-        assert run(monkeypatch, "fold_in", "--to", str(tmp_path / "here")) == 0
-        said = capsys.readouterr().out
-        assert said.startswith("my::FoldIn(Tensor x, Tensor y, float alpha=1.0) -> Tensor\n")
-        assert f"oplab test {tmp_path / 'here'}" in said and "fold_in.h" in said
-        made = open_project(tmp_path / "here")
-        assert made.operator == "my::FoldIn"
 
 
 def run(monkeypatch, *words: str) -> int:
@@ -260,17 +223,10 @@ class TestBadInput:
         [
             (["torch"], "already has a package 'torch'"),
             (["class"], "'class' is a keyword"),
-            (["std"], "uses the name 'std' itself"),
-            (["my-op"], "'my-op' is not an identifier"),
             (["RoiAlign"], "not in snake_case"),
             (["taken"], "exists already"),
-            (["fold_in", "--to", "taken/file"], "exists already"),
             (["fold_in", "--to", "no/such/folder"], "There is no folder"),
             (["fold_in", "--domain", "onnx"], "'onnx' is taken"),
-            (["fold_in", "--inputs", ""], "There are no inputs"),
-            (["fold_in", "--outputs", ""], "There are no outputs"),
-            (["fold_in", "--attributes", "n=[true]"], "has no type"),
-            (["fold_in", "--dtypes", "int8"], "no dtype int8"),
             (["fold_in", "--schema", "(Tensor x"], "The schema cannot be parsed"),
             (["fold_in", "--schema", "(Tensor x) -> Tensor", "--inputs", "x"], "--schema replaces"),
         ],
@@ -284,12 +240,6 @@ class TestBadInput:
         out, error = capsys.readouterr()
         assert not out and said in error.splitlines()[0] and "Traceback" not in error
         assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["taken", "file"]
-
-    def test_a_folder_that_cannot_be_written(self, tmp_path):
-        tmp_path.chmod(0o555)
-        parent = Path("/proc") if os.geteuid() == 0 else tmp_path  # root may write into the other one
-        with pytest.raises(OplabError, match=f"^{parent} cannot be written"):
-            new.create(new.Plan("fold_in", DEFAULT), parent / "made")
 
     def test_a_failure_halfway_leaves_nothing(self, tmp_path):
         """The folder's name is short enough, and one of the files' is not."""

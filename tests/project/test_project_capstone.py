@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from oplab.project.build import build_project
-from oplab.project.layout import open_project
-from tests.support import environment, operator_project
+from tests.support import environment
 
 
 def capstone(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "oplab.cli", "capstone", *map(str, words)]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Path:
-    folder = operator_project.make(tmp_path_factory.mktemp("projects") / "twist", host=False)
-    build_project(open_project(folder), say=str)
-    return folder
-
-
-@pytest.fixture
-def copied(built, tmp_path) -> Path:
-    return shutil.copytree(built, tmp_path / "twist", symlinks=True)
 
 
 def change(file: Path, old: str, new: str) -> None:
@@ -42,18 +27,18 @@ def test_the_report_of_a_project(copied, tmp_path):
     done = capstone(copied, "--to", tmp_path / "kept")
     assert done.returncode == 0, done.stdout + done.stderr
     for path in ("TorchScript path", "dynamo path"):
-        assert re.search(rf"twist +{path} +eager, ort, host, reference on 3 inputs: .*agree with eager\.", done.stdout)
+        assert re.search(rf"twist +{path} +eager, ort, host, reference on 4 inputs: .*agree with eager\.", done.stdout)
     home = tmp_path / "kept" / "report-001"
     assert sorted(file.name for file in (home / "twist").iterdir()) == ["dynamo.onnx", "kernel.so", "torchscript.onnx"]
     page = (home / "report.html").read_text()
-    assert "2 × my::Twist" in page and "large" in page and "empty" in page
+    assert "1 × my::Twist" in page and "many rows" in page and "empty" in page
     assert all(words for words in re.findall(r'<img[^>]* alt="([^"]*)"', page)) and page.count("<img") >= 4
     assert not (copied / "build" / "capstone").exists()
 
 
 @pytest.mark.nightly
 def test_a_reference_that_disagrees_is_not_a_pass(copied):
-    change(copied / "src" / "twist" / "reference.py", "np.tanh(x)", "np.sin(x)")
+    change(copied / "src" / "twist" / "reference.py", "(1 + t * t)", "(2 + t * t)")
     done = capstone(copied)
     assert done.returncode == 1 and "reference and eager differ" in done.stdout
     assert "Not all agree." in (copied / "build" / "capstone" / "report-001" / "report.html").read_text()
@@ -61,13 +46,9 @@ def test_a_reference_that_disagrees_is_not_a_pass(copied):
 
 BROKEN = {
     "no example": (lambda p: p("tests/example.py").unlink(), "example.py"),
-    "no reference": (lambda p: p("src/twist/reference.py").unlink(), "reference.py"),
-    "no class": (lambda p: change(p("src/twist/reference.py"), "class Twist", "class Twisted"), "Twist"),
     "not an OpRun": (lambda p: change(p("src/twist/reference.py"), "(OpRun)", ""), "no reference"),
     "no cases": (lambda p: change(p("tests/example.py"), "def cases", "def some"), "cases"),
-    "no arrays": (lambda p: change(p("tests/example.py"), '{"x": np.z', '{"w": 3, "x": np.z'), "cases"),
     "a model": (lambda p: change(p("tests/example.py"), "super().__init__()", "1 / 0"), "ZeroDivisionError"),
-    "an export": (lambda p: change(p("src/twist/export.py"), '"v", "f"', '"v", "v"'), "TorchScript path"),
     "a kernel": (lambda p: p("cpp/ort_op.cpp").write_text("int broken\n"), "ort_op.cpp"),
 }
 
@@ -80,14 +61,3 @@ def test_what_is_missing_is_a_sentence(copied, what):
     done = capstone(copied)
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stdout + done.stderr
     assert not (copied / "build" / "capstone").exists()
-
-
-@pytest.mark.nightly
-def test_a_kernel_that_crashes_is_a_sentence(copied):
-    change(
-        copied / "cpp" / "ort_op.cpp",
-        "twist<T>(x.Data()",
-        "*static_cast<volatile int*>(nullptr) = 1;\n    twist<T>(x.Data()",
-    )
-    done = capstone(copied)
-    assert done.returncode == 2 and "your kernel crashes" in done.stderr and "Traceback" not in done.stderr

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,28 +16,15 @@ from oplab.project.build import build_project
 from oplab.project.layout import open_project
 from oplab.toolchain.compiler import find_compiler
 from oplab.toolchain.diagnostics import BuildFailed
-from tests.support import environment, operator_project
+from tests.support import environment
 from tests.support.cpp import endless_compiler
 
-TINY = 'extern "C" int answer() { return 42; }\n'
 ELF = pytest.mark.skipif(sys.platform != "linux", reason="reads the processor from an ELF file, which only Linux has")
 
 
 def oplab(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "oplab.cli", *map(str, words)]
     return subprocess.run(command, env=environment(**env), capture_output=True, text=True, timeout=300)
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Path:
-    folder = operator_project.make(tmp_path_factory.mktemp("projects") / "twist")
-    build_project(open_project(folder), say=str)
-    return folder
-
-
-@pytest.fixture
-def copied(built, tmp_path) -> Path:
-    return shutil.copytree(built, tmp_path / "twist", symlinks=True)
 
 
 @pytest.fixture(scope="module")
@@ -76,17 +60,6 @@ def test_the_headers_are_those_of_the_project(copied, header):
     assert {file: file.read_bytes() for file in copied.rglob("*.so")} == libraries
 
 
-@pytest.mark.nightly
-def test_the_exported_names_are_those_of_the_project(copied):
-    (copied / "cpp" / "oplab" / "exports.map").write_text("{ global: RegisterCustomOps; more_of_mine; local: *; };\n")
-    with (copied / "cpp" / "ort_op.cpp").open("a") as source:
-        source.write('extern "C" int more_of_mine() { return 1; }\n')
-    build_project(open_project(copied), say=str)
-    import ctypes
-
-    assert ctypes.CDLL(str(copied / "src" / "twist" / "twist_ort.so")).more_of_mine() == 1
-
-
 def test_the_program_contains_the_kernel(built, model, tmp_path):
     x = np.float32([-1, 0, 2])
     np.save(tmp_path / "x.npy", x)
@@ -94,27 +67,27 @@ def test_the_program_contains_the_kernel(built, model, tmp_path):
     program = open_project(built).host_program
     done = subprocess.run([program, model, *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), 2 * x + np.tanh(x), rtol=1e-6)
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), 2 * x / (1 + x * x), rtol=1e-6)
 
 
-def test_no_compiler_at_all(tmp_path):
-    folder = operator_project.make(tmp_path / "twist")
+@pytest.fixture
+def edited(copied) -> Path:
+    with (copied / "cpp" / "torch_op.cpp").open("a") as source:
+        source.write(f"// {copied}: not compiled before\n")
+    return copied
+
+
+def test_no_compiler_at_all(edited, tmp_path):
     (tmp_path / "bin").mkdir()
-    before = sorted(folder.rglob("*"))
-    done = oplab("build", folder, PATH=str(tmp_path / "bin"), CXX="")
+    before = sorted(edited.rglob("*"))
+    done = oplab("build", edited, PATH=str(tmp_path / "bin"), CXX="")
     assert done.returncode == 2 and "No C++ compiler was found." in done.stderr and "apt install g++" in done.stderr
-    assert sorted(folder.rglob("*")) == before
+    assert sorted(edited.rglob("*")) == before
 
 
-# --- signals
-
-
-def test_ctrl_c_stops_the_compiler_and_leaves_nothing(tmp_path):
-    folder = operator_project.make(tmp_path / "twist")
-    with (folder / "cpp" / "torch_op.cpp").open("a") as source:
-        source.write(f"// {tmp_path}: not compiled before\n")
-    before = sorted(folder.rglob("*"))
-    command = [sys.executable, "-m", "oplab.cli", "build", str(folder)]
+def test_ctrl_c_stops_the_compiler_and_leaves_nothing(edited, tmp_path):
+    before = sorted(edited.rglob("*"))
+    command = [sys.executable, "-m", "oplab.cli", "build", str(edited)]
     process = subprocess.Popen(
         command,
         env={**environment(), "CXX": str(endless_compiler(tmp_path))},
@@ -127,63 +100,16 @@ def test_ctrl_c_stops_the_compiler_and_leaves_nothing(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Stopped. Nothing was lost." in errors and "Traceback" not in errors
-    assert sorted(folder.rglob("*")) == before
-
-
-@pytest.mark.nightly
-def test_a_stop_ends_pytest_too(copied):
-    place = copied / "pid"
-    (copied / "tests" / "test_long.py").write_text(
-        f"import os, time\ndef test_long():\n    open({str(place)!r}, 'w').write(str(os.getpid()))\n    time.sleep(300)\n"
-    )
-    command = [sys.executable, "-m", "oplab.cli", "test", str(copied), "-k", "long"]
-    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not place.is_file() or not place.read_text():
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.terminate()  # to oplab alone
-    assert process.wait(timeout=60) == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(place.read_text()), 0)
+    assert sorted(edited.rglob("*")) == before
 
 
 # --- libraries that cannot be loaded
-
-
-def for_another_processor(library: Path, made: Path) -> Path:
-    """The library with another number of the processor, which is all that a loader looks at."""
-    content = bytearray(library.read_bytes())
-    content[18:20] = (183 if int.from_bytes(content[18:20], "little") == 62 else 62).to_bytes(2, "little")
-    made.write_bytes(content)
-    return made
-
-
-@ELF
-@pytest.mark.nightly
-def test_parity_names_the_processor_of_a_library(model, tmp_path):
-    library = tmp_path / "other.so"
-    compiler = shutil.which("aarch64-linux-gnu-g++")
-    if compiler is None or os.uname().machine == "aarch64":
-        pytest.skip("there is no cross compiler")
-    (tmp_path / "x.cpp").write_text(TINY)
-    subprocess.run([compiler, "-shared", "-fPIC", str(tmp_path / "x.cpp"), "-o", str(library)], check=True)
-    done = oplab("parity", model, "--library", library)
-    assert done.returncode == 2 and "other.so was compiled for " in done.stderr and "this Python" in done.stderr
-    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 2
 
 
 def given_module(tmp_path: Path, library: Path) -> Path:
     text = f"import torch\n\ntorch.ops.load_library({str(library)!r})\n\ndef head(x):\n    return x\n"
     (tmp_path / "op.py").write_text(text)
     return tmp_path / "op.py"
-
-
-@pytest.mark.nightly
-@ELF
-def test_a_library_of_pytorch_for_another_processor(built, model, tmp_path):
-    other = for_another_processor(open_project(built).library("torch"), tmp_path / "other_torch.so")
-    done = oplab("parity", model, "--module", f"{given_module(tmp_path, other)}:head")
-    assert done.returncode == 2 and "other_torch.so was compiled for " in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.nightly

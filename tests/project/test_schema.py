@@ -47,23 +47,14 @@ class TestFromOptions:
         ("inputs", "outputs", "attributes", "words"),
         [
             ("", "y", "", "no inputs"),
-            ("x", "", "", "no outputs"),
-            ("x,,w", "y", "", "an empty name"),
             ("x?", "y", "", "All inputs are optional"),
             ("x,x", "y", "", "'x' is used twice"),
-            ("x", "y", "y=1", "'y' is used twice"),
-            ("1x", "y", "", "'1x' is not an identifier"),
-            ("größe", "y", "", "'größe' is not an identifier"),
             ("lambda", "y", "", "'lambda' is a keyword"),
             ("x__y", "y", "", "a _ too many"),
             ("count", "y", "", "uses the name 'count' itself"),
             ("x", "y", "alpha", "'alpha' has no default"),
-            ("x", "y", "alpha=", "has no default"),
             ("x", "y", "alpha=true", "has no type"),
-            ("x", "y", "alpha=[[1]]", "has no type"),
-            ("x", "y", "alpha=NaN", "is nan"),
             ("x", "y", "alpha=1e39", "does not fit into float32"),
-            ("x", "y", "n=99999999999999999999", "does not fit into 64 bits"),
             ("x", "y", "mode=a\\nb", "unusual characters"),
         ],
     )
@@ -88,22 +79,13 @@ class TestFromText:
             (" ", "The schema is empty"),
             ("(" * 100_000, "The schema has 100,000 characters"),  # a segmentation fault of the parser
             ("(Tensor x", "cannot be parsed: expected ), but it ends."),
-            ("(Tensor x) ->", "cannot be parsed: expected a name, but it ends."),
             ("(Tensr x) -> Tensor", "cannot be parsed: unknown type specifier at 'Tensr'."),
-            ("(Tensor x, int n=a) -> Tensor", "invalid numeric default value at ')'."),
             ("(Tensor x, int n=1, Tensor y) -> Tensor", "Non-default positional argument follows default argument."),
             ("(float alpha) -> Tensor", "no inputs"),
-            ("(Tensor x) -> ()", "no outputs"),
-            ("(Tensor x) -> int", "returns int"),
             ("(Tensor(a!) x) -> Tensor(a!)", "alias"),
-            ("(Tensor x, *, float alpha=1.0) -> Tensor", "only be given by name"),
             ("(Tensor x, bool flag=False) -> Tensor", "flag has the type bool"),
-            ("(Tensor x, float? alpha=None) -> Tensor", "alpha has the type float?"),
             ("(Tensor[] xs) -> Tensor", "xs has the type Tensor[]"),
-            ("(Tensor x, ScalarType n) -> Tensor", "n has the type ScalarType"),
             ("(Tensor x, int n=1.5) -> Tensor", "The default 1.5 of n is not an int"),
-            ("(Tensor x, ...) -> Tensor", "has a ... in it"),
-            ("fold(Tensor x) -> Tensor", "begins with a name"),
             ("(Tensor x, int[] pads=[]) -> Tensor", "empty list"),
         ],
     )
@@ -131,16 +113,10 @@ class TestShapes:
         ("text", "words"),
         [
             ("x:float[N", "'x:float[N' is not a tensor with its dtype and sizes"),
-            ("x:float -> y:float[N]", "'x:float' is not a tensor"),
             ("x:half[N] -> y:float[N]", "x has the dtype half"),
-            ("x:float[0] -> y:float[2]", "The size '0' is not an identifier"),
             ("x:float[N] -> y:int64[N]", "An output is optional or has integers"),
-            ("x:float[N]", "no outputs"),
             ("x:int64[N] w?:float[N] -> y:float[N]", "no input of floats"),
             ("x:float[2*N] -> y:float[N]", "No input has the size N alone"),
-            ("x:float[N] w?:float[M] -> y:float[M]", "No input has the size M alone"),
-            ("x:float[N] N=1 -> y:float[N]", "'N' is used twice"),
-            ("x:float[N] shapes:float[N] -> y:float[N]", "uses the name 'shapes' itself"),
         ],
     )
     def test_bad_input(self, text, words):
@@ -154,13 +130,7 @@ class TestDtypes:
         assert schema.dtypes("float16, float64,float32") == ("float", "double", "half")
 
     @pytest.mark.parametrize(
-        ("text", "words"),
-        [
-            ("int", "no dtype int"),
-            ("float,floot", "no dtype floot"),
-            ("float,float32", "twice"),
-            ("", "lacks float"),
-        ],
+        ("text", "words"), [("int", "no dtype int"), ("float,float32", "twice"), ("", "lacks float")]
     )
     def test_bad_input(self, text, words):
         with pytest.raises(OplabError, match=words):

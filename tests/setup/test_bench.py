@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,19 +57,6 @@ def test_all_take_turns_and_a_peer_that_is_missing_is_named() -> None:
     assert [row["peer"] for row in report.rows(results)] == ["other"]
 
 
-@pytest.mark.parametrize(
-    "spins, rests", [(0.0, 0.02), (0.05, 0.08), (9.0, 0.5)], ids=["idle", "spins for 50 ms", "never idle"]
-)
-def test_a_turn_begins_when_the_process_is_idle(monkeypatch, spins: float, rests: float) -> None:
-    """With a clock that the test sets. The processor's time grows in ticks of 4 ms, as it does here for a thread that goes on running."""
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(harness.time, "perf_counter", lambda: now.seconds)
-    monkeypatch.setattr(harness.time, "process_time", lambda: min(now.seconds, spins) // 0.004 * 0.004)
-    monkeypatch.setattr(harness.time, "sleep", lambda seconds: setattr(now, "seconds", now.seconds + seconds))
-    harness.rest()
-    assert now.seconds == pytest.approx(rests)
-
-
 def measured(ours: float, theirs: float) -> Result:
     case = Case("Op", "big", gives(0), (Peer("other", gives(0), 3.0), Peer("slow", gives(0))))
     return Result(case, 2, {"ours": [ours] * 5, "other": [theirs] * 4 + [99.0], "slow": [9.0] * 5})
@@ -90,38 +75,6 @@ def test_what_is_not_reached_is_named_and_all_rows_are_kept(monkeypatch, tmp_pat
     assert report.publish(report.rows([measured(1, 2)], judged=False), [], docs=False) is False
 
 
-def test_a_ratio_is_judged_for_the_best_set_alone() -> None:
-    result = dataclasses.replace(measured(1, 4), case=dataclasses.replace(measured(1, 4).case, has_sets=True))
-    peer = result.case.peers[0]
-    assert dataclasses.replace(result, simd="avx2").target(peer) == 3.0
-    assert dataclasses.replace(result, simd="plain").target(peer) is None  # the peer uses more than ours
-    assert measured(1, 4).target(peer) == 3.0  # a kernel without sets: the oldest one is all that it has
-
-
-def reads_the_set(values: dict[str, float]):
-    def make(threads: int):
-        value = values[os.environ["OPLAB_SIMD"]]
-        return lambda: np.asarray([value])
-
-    return make
-
-
-def test_each_set_is_measured_in_the_same_rounds(monkeypatch) -> None:
-    monkeypatch.setenv("OPLAB_SIMD", "mine")
-    case = Case("Op", "one", reads_the_set({"wide": 1.0, "narrow": 1.0}), (Peer("other", gives([1.0])),), has_sets=True)
-    results: list[Result] = []
-    harness.measure([(case, 1)], 0.01, results, quiet, ("wide", "narrow"))
-    assert list(results[0].seconds) == ["ours", "ours, narrow", "other"] and results[0].simd == "wide"
-    assert os.environ["OPLAB_SIMD"] == "mine"
-    assert [row["peer"] for row in report.rows(results)] == ["ours, narrow", "other"]
-
-
-def test_sets_that_do_not_agree_are_not_measured() -> None:
-    case = Case("Op", "one", reads_the_set({"wide": 1.0, "narrow": 2.0}), has_sets=True)
-    with pytest.raises(Unequal, match="Op: one: wide and narrow are not equal"):
-        harness.measure([(case, 1)], 0.01, [], quiet, ("wide", "narrow"))
-
-
 def test_the_page_s_tables_are_those_of_the_committed_results() -> None:
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.between(page, "medians", report.page(tables.RESULTS)) == page
@@ -129,31 +82,6 @@ def test_the_page_s_tables_are_those_of_the_committed_results() -> None:
         tables.between(page, name, "")
     with pytest.raises(ValueError, match="there is no"):
         tables.between("a", "medians", "new")
-
-
-@pytest.mark.nightly
-def test_a_wheel_that_cannot_be_had_is_one_line(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(peers, "bench_dir", lambda: tmp_path)
-    monkeypatch.setattr(peers, "MMDEPLOY", "oplab-no-such-wheel==0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    peers.mmdeploy_library.cache_clear()
-    with pytest.raises(Missing, match="pip cannot download oplab-no-such-wheel==0 here") as caught:
-        peers.mmdeploy_library()
-    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--threads", "0"], "--threads must be at least 1"),
-        (["--seconds", "nan"], "--seconds must be a number"),
-        (["--docs", "--quick"], "--docs is for a whole run"),
-    ],
-)
-def test_a_wrong_call_is_refused(arguments: list[str], says: str, capsys) -> None:
-    with pytest.raises(SystemExit) as caught:
-        command.main(arguments)
-    assert caught.value.code == 2 and says in capsys.readouterr().err
 
 
 def bench(*arguments: str, **options) -> subprocess.Popen:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from oplab import doctor
-from oplab.errors import OplabError
 from tests.support import ROOT
 
 
@@ -74,42 +73,6 @@ def test_operators_that_are_not_compiled_or_do_not_load(monkeypatch: pytest.Monk
     assert "do not load" in found.value and found.ok is False and found.fix == "make clean setup"
 
 
-@pytest.mark.nightly
-def test_a_host_program_that_is_missing_or_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert row("Host program").ok is True
-    (tmp_path / "course.toml").write_text("")
-    monkeypatch.setenv("OPLAB_ROOT", str(tmp_path))
-    assert "not compiled" in row("Host program").value and row("Host program").fix == "make setup"
-    program = tmp_path / "build" / "lib" / "oplab_host"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho libonnxruntime.so.1: cannot open shared object file >&2\nexit 127\n")
-    program.chmod(0o755)
-    found = row("Host program")
-    assert found.ok is False and "does not start: libonnxruntime.so.1" in found.value
-
-
-@pytest.mark.nightly
-def test_a_crash_of_torch_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_LOAD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-    rows = doctor.report()
-    assert "compiled, but do not load: exit status -11" in [row.value for row in rows if row.name == "Operators"][0]
-    assert "installed, but cannot be imported: exit status -11" in [row.value for row in rows if row.name == "torch"]
-
-
-@pytest.mark.nightly
-def test_a_look_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> list[doctor.Component]:
-        raise RuntimeError("out of order")
-
-    def wrong() -> list[doctor.Component]:
-        raise OplabError("nothing there.", "do this")
-
-    monkeypatch.setattr(doctor, "_system", broken)
-    monkeypatch.setattr(doctor, "_python", wrong)
-    assert row("System").value == "could not be examined: RuntimeError: out of order"
-    assert row("Python") == doctor.Component("Python", "nothing there.", False, "do this")
-
-
 def test_it_works_where_nothing_is_installed() -> None:
     """-S: no site-packages at all, so neither torch nor rich nor oplab's own dependencies."""
     done = subprocess.run(
@@ -117,13 +80,3 @@ def test_it_works_where_nothing_is_installed() -> None:
     )
     assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
     assert "NO  torch" in done.stdout and "-> make setup" in done.stdout
-
-
-def test_chromium_is_where_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OPLAB_CHROMIUM", str(tmp_path / "none"))
-    assert doctor.find_chromium() is None
-    program = tmp_path / "chrome"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("OPLAB_CHROMIUM", str(program))
-    assert doctor.find_chromium() == str(program)

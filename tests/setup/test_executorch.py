@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import tomllib
 
@@ -12,31 +9,9 @@ import pytest
 import run_executorch
 import setup_packages as packages
 
-from oplab.errors import OplabError
-from oplab.toolchain.compiler import Outcome
-from tests.support import ROOT, environment
+from tests.support import ROOT
 
 EXTRA = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["executorch"]
-
-
-@pytest.fixture
-def elsewhere(monkeypatch, tmp_path):
-    """An empty folder in place of ``build``."""
-    monkeypatch.setattr(run_executorch.paths, "build_dir", lambda: tmp_path)
-    return tmp_path
-
-
-def test_the_pins_are_what_pip_gets(monkeypatch, elsewhere):
-    asked = []
-    monkeypatch.setattr(
-        run_executorch.extras, "run", lambda command, **_: asked.append(command) or Outcome(1, "ERROR: no\n")
-    )
-    with pytest.raises(OplabError, match="(?s)ExecuTorch could not be installed: .*ERROR: no$"):
-        try:
-            run_executorch.install(lambda line: None)
-        except OplabError as error:
-            raise OplabError(error.message) from None
-    assert EXTRA[0].startswith("executorch==") and asked[0][-len(EXTRA) :] == EXTRA and "--no-deps" in asked[0]
 
 
 def test_the_pins_are_exact_and_not_in_the_lock():
@@ -44,74 +19,6 @@ def test_the_pins_are_exact_and_not_in_the_lock():
     for requirement in EXTRA:
         name, _, version = requirement.partition("==")
         assert version and packages.normalize(name) not in lock
-
-
-@pytest.mark.nightly
-def test_without_a_wheel(monkeypatch, elsewhere):
-    """pip itself, with an empty folder in place of an index."""
-    for name, value in {
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(elsewhere),
-        "PIP_CONFIG_FILE": os.devnull,
-    }.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(
-        OplabError, match=r"no wheel of executorch==\S+ for Python 3\.\S+ on .*, or the index cannot be"
-    ):
-        run_executorch.install(lambda line: None)
-    assert not list((elsewhere / "executorch").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("log", "sentence"),
-    [
-        (
-            "ERROR: Could not find a version that satisfies the requirement executorch==1.5.1 (from versions: 0.1.0)\n"
-            "ERROR: No matching distribution found for executorch==1.5.1\n",
-            r"no wheel of executorch==1\.5\.1 for Python 3\.\S+ on \w+ \w+\.$",
-        ),
-        ("WARNING: Retrying after connection broken by 'NewConnectionError'\n", "the package index cannot be reached"),
-        ("ERROR: [Errno 28] No space left on device\n", "the disk is full"),
-        ("", "pip failed"),
-    ],
-    ids=["wheel", "network", "disk", "nothing"],
-)
-def test_why_it_could_not_be_installed(log, sentence):
-    with pytest.raises(OplabError, match=sentence):
-        raise OplabError(run_executorch.extras.not_installed("ExecuTorch", "80 MB", log).message)
-
-
-def test_without_a_compiler_nothing_is_fetched(monkeypatch, elsewhere, capsys):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    assert run_executorch.main() == 2
-    output = capsys.readouterr()
-    assert output.out == "" and "CXX is set to 'no-such-compiler'" in output.err
-    assert not list(elsewhere.iterdir())
-
-
-@pytest.mark.nightly
-def test_ctrl_c(tmp_path):
-    """While pip installs: nothing is left but the lock, and the exit status is the shell's for Ctrl-C."""
-    code = """if True:
-        import sys, pathlib, run_executorch
-        from oplab.toolchain.compiler import run
-        run_executorch.paths.build_dir = lambda: pathlib.Path(sys.argv[1])
-        run_executorch.extras.run = lambda *a, **k: print("started", flush=True) or run(["sleep", "60"], timeout=99)
-        sys.exit(run_executorch.main())
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, tmp_path],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert "Installing ExecuTorch (executorch==" in process.stdout.readline()
-    assert process.stdout.readline() == "started\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors.strip()) == (130, "Interrupted. Run the same command again to resume.")
-    assert [file.name for file in (tmp_path / "executorch").iterdir()] == [".lock"]
 
 
 def program(monkeypatch, tmp_path, code: str) -> None:

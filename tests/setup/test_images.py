@@ -30,20 +30,9 @@ PUSH, NIGHT = (
     for name in ("test.yml", "nightly.yml")
 )
 STEPS = [step for workflow in (PUSH, NIGHT) for job in workflow["jobs"].values() for step in job["steps"]]
-FILES = [
-    "Dockerfile",
-    ".dockerignore",
-    "docker/start",
-    ".devcontainer/devcontainer.json",
-    ".github/workflows/test.yml",
-    ".github/workflows/nightly.yml",
-    "binder/environment.yml",
-    "binder/postBuild",
-    "binder/start",
-    "tools/matrix.py",
-    "docs/images.md",
-    "docs/matrix.md",
-]
+FILES = """Dockerfile .dockerignore docker/start .devcontainer/devcontainer.json .github/workflows/test.yml
+    .github/workflows/nightly.yml binder/environment.yml binder/postBuild binder/start tools/matrix.py docs/images.md
+    docs/matrix.md""".split()
 # One line of a Dockerfile with its continuation lines.
 INSTRUCTIONS = re.findall(r"^([A-Z]+) ((?:.*\\\n)*.*)$", DOCKERFILE, re.M)
 COMMANDS = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
@@ -141,15 +130,6 @@ def test_scripts_are_executable_and_call_commands_that_exist(name):
     assert called <= COMMANDS
 
 
-def test_commands_of_the_dockerfile_and_of_the_page_exist():
-    page = (ROOT / "docs" / "images.md").read_text(encoding="utf-8")
-    code = DOCKERFILE + START + "\n".join(re.findall(r"```\w*\n(.*?)```", page, re.S))
-    called = set(
-        re.findall(r"(?:^|[\s&])oplab ([a-z]+)", "\n".join(re.sub("#.*", "", line) for line in code.splitlines()))
-    )
-    assert {"init", "lab"} <= called <= COMMANDS
-
-
 @pytest.fixture
 def container(tmp_path):
     """A folder in place of the volume, and programs that print how they are called in place of ``oplab`` and the hub's server."""
@@ -188,12 +168,6 @@ def test_the_first_start_makes_the_folder_and_the_next_ones_keep_it(container):
     assert run("--debug")[1] == [f"{opened} --debug"]
 
 
-def test_a_program_runs_in_the_folder(container):
-    lab, run = container
-    done, calls = run("sh", "-c", "pwd; echo $OPLAB_ROOT")
-    assert done.stdout.splitlines()[-2:] == [f"{lab}/course"] * 2 and len(calls) == 1
-
-
 def test_a_hub_gets_its_own_server(container):
     lab, run = container
     _, calls = run("jupyterhub-singleuser", "--debug")
@@ -206,11 +180,6 @@ def test_a_folder_that_cannot_be_written_is_refused(container):
     lab.rmdir()
     done, calls = run()
     assert done.returncode == 2 and "chown -R" in done.stderr and not calls
-
-
-def test_the_class_that_a_hub_is_told_exists():
-    module, _, name = re.search(r"contents_manager_class=([\w.]+)", START)[1].rpartition(".")
-    assert f"class {name}(" in (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
 def test_the_dev_container_builds_a_stage_that_exists_and_sets_the_clone_up():
@@ -242,8 +211,3 @@ def test_the_workflows_run_pythons_of_the_project_and_targets_that_exist():
     targets = {words[1] for step in STEPS if (words := step.get("run", "").split())[:1] == ["make"]}
     assert {"setup", "test", "test-all"} <= targets and all(make_knows(target) for target in targets)
     assert PUSH["permissions"] == NIGHT["permissions"] == {"contents": "read"}
-
-
-def test_actions_are_pinned():
-    used = [step["uses"] for step in STEPS if "uses" in step]
-    assert used and all(re.fullmatch(r"actions/[\w-]+@v\d+\.\d+\.\d+", name) for name in used)

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import nbformat
 import pytest
@@ -20,7 +18,7 @@ from tornado.web import HTTPError
 from oplab.course import copies
 from oplab.course.manifest import load
 from oplab.jupyter import contents, settings, start
-from tests.support import ROOT, run_async
+from tests.support import run_async
 from tests.support.labdriver import free_port
 from tests.support.learners_folder import LearnersFolder
 
@@ -28,21 +26,6 @@ from tests.support.learners_folder import LearnersFolder
 @pytest.fixture
 def folder(tmp_path) -> LearnersFolder:
     return LearnersFolder(tmp_path / "course")
-
-
-@pytest.mark.parametrize("name", ["05", "5", "c05", "05_writing_symbolic"])
-def test_a_chapter_is_found_by_its_number(name):
-    assert start.chapter_of(load(ROOT), name).stem == "05_writing_symbolic"
-    assert start.chapter_of(load(ROOT), "a1").stem == "A1_cpp_in_an_hour"
-
-
-@pytest.mark.parametrize("name", ["77", ""])
-def test_a_chapter_that_does_not_exist_is_a_sentence(name):
-    done = subprocess.run(
-        [sys.executable, "-m", "oplab.jupyter.start", f"--chapter={name}"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and f"There is no chapter {name}.\nThere are 00, 01" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_wrong_chapter_is_noticed_before_the_set_up(monkeypatch, capsys):
@@ -67,17 +50,6 @@ def test_what_jupyterlab_shows_first(folder):
     assert start.first_page(course, course.chapter("c05"), workspaces) == "/lab/tree/work/05_writing_symbolic.ipynb"
 
 
-def test_a_saved_session_with_lessons_follows_their_copies(folder):
-    file = folder.root / "default.jupyterlab-workspace"
-    file.write_text('{"notebook:notebooks/05_writing_symbolic.ipynb": "exercises/notebooks/x.ipynb"}')
-    start.follow_copies(load(folder.root), folder.root.joinpath("nowhere"))
-    workspaces = folder.root / "workspaces"
-    workspaces.mkdir()
-    file = file.rename(workspaces / file.name)
-    start.follow_copies(load(folder.root), workspaces)
-    assert json.loads(file.read_text()) == {"notebook:work/05_writing_symbolic.ipynb": "exercises/notebooks/x.ipynb"}
-
-
 def test_what_cannot_be_copied_is_a_sentence(folder, capsys):
     (folder.root / "work").write_text("a file")
     start.copy_lessons(load(folder.root))
@@ -87,16 +59,6 @@ def test_what_cannot_be_copied_is_a_sentence(folder, capsys):
     own = start.own_folder(folder.root)
     assert (own / "workspaces").is_dir() and not own.is_relative_to(folder.root)
     assert "JupyterLab will not restore this session" in capsys.readouterr().err
-
-
-def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
-    def given(*more):
-        return start.arguments(ROOT, tmp_path, 1000, "/lab", list(more))
-
-    assert "--Application.log_level=WARN" in given("--port", "9000") and given("--port", "9000")[-1] == "9000"
-    assert "--Application.log_level=WARN" not in given("--debug")
-    assert "--Application.log_level=WARN" not in given("--log-level=INFO")
-    assert "--allow-root" not in given() and "--allow-root" in start.arguments(ROOT, tmp_path, 0, "/lab", [])
 
 
 def listed(folder, path=""):

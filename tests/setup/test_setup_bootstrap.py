@@ -61,18 +61,12 @@ def test_a_fitting_python_on_the_path_is_used(tmp_path: Path) -> None:
     assert f"in {sys.version_info[:2]}" in done.stdout
 
 
-def test_oplab_python_that_does_not_run(tmp_path: Path) -> None:
-    done = run_as(sys.version_info[:3], os.environ["PATH"], OPLAB_PYTHON=str(tmp_path / "python"))
-    assert done.returncode == 2 and "which is not a Python that runs" in done.stderr
-
-
 def test_oplab_python_is_the_environment() -> None:
     done = run_as((3, 8, 1), os.environ["PATH"], OPLAB_PYTHON=sys.executable)
     assert (done.returncode, done.stdout) == (0, f"in {sys.version_info[:2]}\n")
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_set_up_says_one_sentence(tmp_path: Path, number: signal.Signals, status: int) -> None:
+def test_an_interrupted_set_up_says_one_sentence(tmp_path: Path) -> None:
     code = f"""
         import sys, pathlib, setup_engine, setup_steps
         context = setup_steps.Context(pathlib.Path({str(tmp_path)!r}))
@@ -96,8 +90,8 @@ def test_an_interrupted_set_up_says_one_sentence(tmp_path: Path, number: signal.
     assert process.stdout is not None
     while process.stdout.readline().strip() != "up":
         assert process.poll() is None
-    os.killpg(process.pid, number)
+    os.killpg(process.pid, signal.SIGINT)
     errors = process.communicate(timeout=90)[1]
-    assert process.returncode == status
+    assert process.returncode == 130
     assert errors == "\nSet-up was interrupted. Run the same command again: it continues where it stopped.\n"
     assert not (tmp_path / "stamp").exists()

@@ -132,29 +132,6 @@ def test_without_a_gpu_torch_comes_without_cuda(root: Path, cpu_index: Path, mon
 
 
 @pytest.mark.nightly
-def test_where_pytorch_s_index_is_out_of_reach_the_usual_build_is_taken(root: Path, monkeypatch, capsys) -> None:
-    """The failure is uv's own: a proxy that does not answer is between it and every host."""
-    monkeypatch.setattr(packages, "has_nvidia_gpu", lambda: False)
-    monkeypatch.setenv("ALL_PROXY", NO_NETWORK)
-    monkeypatch.setenv("HTTPS_PROXY", NO_NETWORK)
-    assert (run(root), run(root)) == (1, 0)
-    assert have(root) == CUDA
-    assert (
-        "so its usual build is installed, with 4 GB of CUDA libraries that this machine does not need."
-        in capsys.readouterr().out
-    )
-
-
-@pytest.mark.nightly
-def test_torch_from_an_index_that_is_named(root: Path, cpu_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(root)
-    monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
-    assert (run(root), run(root)) == (1, 0) and have(root) == CPU  # CUDA's packages are gone
-    monkeypatch.delenv("TORCH_INDEX")  # the next `make check` does not name it, and changes nothing
-    assert run(root) == 0
-
-
-@pytest.mark.nightly
 def test_everything_comes_from_a_wheelhouse(root: Path, index: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", NO_NETWORK)
     monkeypatch.setenv("OPLAB_WHEELHOUSE", str(tmp_path / "nothing"))
@@ -167,15 +144,6 @@ def test_everything_comes_from_a_wheelhouse(root: Path, index: Path, tmp_path: P
     monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheels))
     run(root)
     assert have(root) == CUDA
-
-
-@pytest.mark.nightly
-def test_where_uv_fails_pip_does_it(root: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setenv("UV_DEFAULT_INDEX", NO_NETWORK)  # the user's own word for uv, which is wrong
-    run(root)
-    said = capsys.readouterr().out
-    assert said.count("uv could not install them") == 1 and "pip is used" in said
-    assert have(root) == CUDA and installer(root, "alpha") == "pip"
 
 
 @pytest.mark.nightly

@@ -15,7 +15,7 @@ from oplab.grading.results import Outcome
 
 
 class FakeGrader:
-    """In the place of :class:`oplab.classes.local.Grader`; a task's text is ``sleep SECONDS``, ``wait FILE``, ``kill``, ``raise`` or empty.
+    """In the place of :class:`oplab.classes.local.Grader`; a task's text is ``sleep SECONDS``, ``wait FILE``, ``kill`` or empty.
 
     Of the tasks that wait for a file the first is done at once.
     """
@@ -34,8 +34,6 @@ class FakeGrader:
                 time.sleep(0.02)
         elif word == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif word == "raise":
-            raise RuntimeError("the disk is full")
         chapter, _, _ = task["exercise"].partition(".")
         threads = self.environment.get("OMP_NUM_THREADS", "not set")
         outcome = Outcome(task["exercise"], chapter, "passed", 1, 1, 0.0, f"OMP_NUM_THREADS {threads}")

@@ -12,11 +12,7 @@ from tests.support import ROOT
 
 COURSE = ROOT / "tests" / "support" / "course"
 # What the learner wrote in the place of a text of the reference, one C++ exercise each.
-LEARNERS = {
-    "compiles": ("", ""),
-    "broken": ("2 * in[i];", "2 * in[i]"),
-    "overflows": ("i < n;", "i < (n << 24);"),
-}
+LEARNERS = {"compiles": ("", ""), "broken": ("2 * in[i];", "2 * in[i]"), "overflows": ("i < n;", "i < (n << 24);")}
 
 
 def copy_course(folder: Path) -> Path:

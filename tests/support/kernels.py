@@ -144,11 +144,7 @@ KERNELS = {
     "VarSum": Kernel(alike("a", "b", "c"), var_sum, ("a", "b", "c")),
     "Grid": Kernel(grid_feed, grid, ("pos", "size", "start", "end"), {"cluster": np.int64}),
     "KNNQuery": Kernel(
-        knn_feed,
-        knn,
-        ("xyz", "offset", "new_xyz", "new_offset"),
-        {"idx": np.int32, "dist": None},
-        {"nsample": 3},
+        knn_feed, knn, ("xyz", "offset", "new_xyz", "new_offset"), {"idx": np.int32, "dist": None}, {"nsample": 3}
     ),
     "DynamicResize": Kernel(resize_feed, dynamic_resize, ("x", "scales")),
     "DeformConv2d": Kernel(

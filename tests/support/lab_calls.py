@@ -128,14 +128,6 @@ class Page:
             found[next_one["outcome"]["id"]] = next_one["outcome"]
         return found
 
-    def others(self) -> list[Message]:
-        """The messages that have come and were not waited for."""
-        found = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                found.append(self._news.get_nowait())
-        return found
-
 
 def exercise_of(state: Message, id: str) -> Message:
     """An exercise's part of a state."""

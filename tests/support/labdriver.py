@@ -271,7 +271,4 @@ def save(page: Any) -> None:
 
 def scroll_to(page: Any, index: int) -> None:
     """Bring a cell into view, as a reader would."""
-    page.evaluate(
-        f"""async (index) => {{ {_FIND} await panel.content.scrollToItem(index, 'start'); }}""",
-        index,
-    )
+    page.evaluate(f"""async (index) => {{ {_FIND} await panel.content.scrollToItem(index, 'start'); }}""", index)

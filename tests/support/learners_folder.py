@@ -59,15 +59,8 @@ class LearnersFolder:
         log = Path(env["HOME"]) / "log.txt"
         # A terminal, as a user has one: without it the server leaves SIGINT to Python, and its threads may then never end.
         keyboard, terminal = pty.openpty()
-        command = [
-            sys.executable,
-            *("-m", "oplab.jupyter.start"),
-            "--no-browser",
-            "--port",
-            str(port),
-            "--ServerApp.port_retries=0",
-            *more,
-        ]
+        options = ["--no-browser", f"--port={port}", "--ServerApp.port_retries=0", *more]
+        command = [sys.executable, "-m", "oplab.jupyter.start", *options]
         with log.open("w") as stream:
             process = subprocess.Popen(
                 command,

@@ -88,10 +88,7 @@ X86_64: dict[str, Set] = {
 }
 
 
-AARCH64: dict[str, Set] = {
-    "neon": ("run_with_neon", r"fmla", 4 * 1 * 4),
-    "plain": ("run_plain", r"fadd", 3 * 1 * 4),
-}
+AARCH64: dict[str, Set] = {"neon": ("run_with_neon", r"fmla", 4 * 1 * 4), "plain": ("run_plain", r"fadd", 3 * 1 * 4)}
 
 
 def check_product(code: list[Function], simd: Set, dtype: str) -> None:

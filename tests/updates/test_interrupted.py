@@ -76,6 +76,7 @@ def test_what_is_saved_while_a_file_is_replaced_is_merged(save, exchanges, momen
     assert '"""Other."""' in text and "min(x, 7)" in text
 
 
+@pytest.mark.nightly  # at every push, the test above plants two saves at the worst moments
 @pytest.mark.parametrize("save", [renaming_editor, lambda path, text: path.write_text(text)])
 def test_no_save_is_lost_while_a_program_saves_all_the_time(save, root):
     """The last save is the file, is in it, or is in the backup: a program that had emptied the file may write it later."""

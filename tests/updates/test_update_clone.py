@@ -180,28 +180,11 @@ def test_changes_that_the_update_does_not_touch_stay(root, origin):
     assert status(root) == [" M docs/page.md"] and (root / "docs/page.md").read_bytes() == mine
 
 
-def test_a_folder_makes_way_for_a_file(root, origin):
-    (root / "docs/mine.md").write_text("mine")
-    shutil.rmtree(origin / "docs")
-    publish(origin, {"docs": b"1\n"})
-    with pytest.raises(OplabError, match="docs is a folder, and the course has a file of this name"):
-        updates.update(root)
-    (root / "docs/mine.md").unlink()
-    updates.update(root)
-    assert (root / "docs").read_bytes() == b"1\n" and status(root) == []
-
-
 def test_a_folder_inside_another_repository(root):
     write(root / "inner", release())
     (root / "inner/.git").mkdir()
     with pytest.raises(OplabError, match="is part of the git repository"):
         updates.update(root / "inner")
-
-
-def test_git_is_missing(root, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(OplabError, match="There is no program git"):
-        updates.update(root)
 
 
 def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(root, origin, tmp_path):

@@ -41,7 +41,7 @@ def test_what_is_as_delivered_is_replaced(root):
     }
     del new["docs/page.md"]
     assert update(root, new).lines == [
-        "1 stub and 1 other file are new; 1 lesson and 1 stub have changed; 1 file removed",
+        "1 stub and 1 other file are new; 1 lesson and 1 stub have changed; 1 file removed"
     ]
     assert visible(root) == new
     assert (root / "work/05_symbolic.ipynb").read_bytes() == new["notebooks/05_symbolic.ipynb"]
@@ -150,7 +150,7 @@ def test_an_older_release_is_refused(root):
     update(root, release(clip="x"), "0.10.0")
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"version": 1, "release": "x", "files": {}}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("text", [b"", b'{"version": 1, "release": "x", "files": {}}'])
 def test_a_broken_record_loses_nothing(text, root):
     mine, page = answer(root), edit(root, "docs/page.md", "page", "my page")
     (root / paths.DELIVERED).write_bytes(text)
@@ -160,12 +160,6 @@ def test_a_broken_record_loses_nothing(text, root):
     assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"Other.")
     assert backups(root) == {PY: mine, "docs/page.md": page, paths.DELIVERED: text}
     assert update(root, release(log="Other.")).lines == ["Everything is up to date (0.3.0)."]
-
-
-def test_without_the_stubs_as_they_were_nothing_can_be_merged(root):
-    mine = answer(root)
-    shutil.rmtree(root / delivery.STUBS)
-    assert update(root, release(log="Other.")).conflicts and (root / PY).read_bytes() == mine
 
 
 def test_a_file_that_the_learner_has_linked_is_updated_where_it_is(root, tmp_path):
@@ -191,18 +185,3 @@ def test_a_dry_run_writes_nothing(root):
     before, new = everything(root), release(clip="Other.", lesson="second edition")
     done = update(root, new, dry_run=True)
     assert everything(root) == before and done == update(root, new)
-
-
-def test_a_folder_that_cannot_be_written(root):
-    (root / "build").symlink_to("/sys/kernel")  # not even root writes there
-    before = visible(root)
-    with pytest.raises(OplabError, match="The update stopped at .*build/update.lock: "):
-        update(root, release(clip="Other."))
-    assert visible(root) == before
-    (root / "build").unlink()
-
-
-def test_a_folder_that_is_no_course(tmp_path):
-    with pytest.raises(OplabError, match="neither a git clone of the course nor a folder that `oplab init` has made"):
-        updates.update(tmp_path)
-    assert list(tmp_path.iterdir()) == []

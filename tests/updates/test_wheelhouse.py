@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oplab import paths
 from oplab.errors import OplabError
 from oplab.updates import delivery, wheelhouse
-from tests.support import ROOT
 from tests.support.wheels import make_wheel
 
 pytestmark = pytest.mark.nightly
@@ -63,13 +61,6 @@ def test_it_is_filled_and_what_is_there_is_kept(index, tmp_path):
     assert len(there(wheels)) == 4
 
 
-def test_pytorch_from_another_index_brings_no_cuda(index, tmp_path, monkeypatch):
-    make_wheel(tmp_path / "cpu", "torch", "2.15.0+cpu")
-    monkeypatch.setenv("TORCH_INDEX", (tmp_path / "cpu").as_uri())
-    wheelhouse.make(tmp_path / "wheels")
-    assert there(tmp_path / "wheels") == {"alpha-1.0", "beta_two-2.0", "torch-2.15.0+cpu"}
-
-
 def test_the_courses_own_wheel_is_among_them(tmp_path):
     """A clone builds it; it installs from the folder alone."""
     wheelhouse._own_wheel(tmp_path)
@@ -77,12 +68,3 @@ def test_the_courses_own_wheel_is_among_them(tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--find-links", tmp_path]
     done = subprocess.run([*command, "--target", tmp_path / "site", "operator-lab"], capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / "site" / "oplab" / "shipped" / "course.toml").is_file(), done.stderr
-
-
-def test_an_installed_package_cannot_build_itself(tmp_path, monkeypatch, index, capfd):
-    monkeypatch.undo()
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
-    monkeypatch.setattr(paths, "SHIPPED", ROOT)
-    wheelhouse._own_wheel(tmp_path)
-    assert "copy the wheel that you have installed" in capfd.readouterr().out
