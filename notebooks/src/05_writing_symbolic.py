@@ -679,7 +679,7 @@ torch.onnx.unregister_custom_op_symbolic("aten::clamp", 9)
 # ### A string argument, and an operator that is newer than your opset
 #
 # `"s"` of `parse_args` gives your function a Python string. It is known at the export, so a Python `if` chooses the
-# nodes, and the file has only those of one branch:
+# nodes, and the file has only those of one branch. (`"trunc"` is not handled here.)
 
 
 # %%
