@@ -826,7 +826,9 @@ GELU += [_gelu_case(opset, "float16", (2, 3), way) for opset in (9, 20) for way 
 GELU += [_gelu_case(opset, "float64", (2, 3), "tanh") for opset in (9, 13, 20)]
 GELU += [_gelu_case(13, dtype, (), "tanh") for dtype in ("float32", "float16")]
 GELU += [_gelu_case(17, "float64", (2, 1, 3, 1), "tanh"), Case(11, "float32", (2, 3), (), "gelu(x)")]
-EXACT_DOUBLE = [_gelu_case(opset, "float64", (2, 3), "none") for opset in (9, 13, 20)]  # no Erf of ONNX Runtime takes it
+EXACT_DOUBLE = [
+    _gelu_case(opset, "float64", (2, 3), "none") for opset in (9, 13, 20)
+]  # no Erf of ONNX Runtime takes it
 
 
 def collect_gelu_tanh(c: Collect) -> None:
