@@ -1,8 +1,8 @@
 """Chapter 05: symbolic functions with attributes, optional inputs,
 dtypes and several outputs.
 
-``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take no arguments
-and return nothing: each registers one mapping with
+``my_add``, ``plugin``, ``dtypes``, ``kthvalue`` and ``gelu_tanh`` take
+no arguments and return nothing: each registers one mapping with
 ``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic
 function. The grader calls them in separate processes and exports with
 the TorchScript path, ``torch.onnx.export(..., dynamo=False)``.
@@ -181,3 +181,40 @@ def kthvalue() -> None:
 
     # TODO c05.kthvalue: take the last of the k smallest of TopK, from opset 11 on
     raise todo("c05.kthvalue")
+
+
+def gelu_tanh() -> None:
+    """Map ``torch.ops.aten.gelu`` to standard ONNX operators.
+
+    The string of the call chooses one of two formulas::
+
+        none: x / 2 * (1 + erf(x / sqrt(2)))
+        tanh: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+
+    Its schema::
+
+        aten::gelu(Tensor self, *, str approximate="none") -> Tensor
+
+    After the call, for tensors of any shape in float16, float32 or
+    float64 and every opset from 9 on::
+
+        >>> gelu_tanh()
+        >>> by_tanh = lambda x: torch.ops.aten.gelu(x, approximate="tanh")
+        >>> model = export(by_tanh, (x,), opset_version=9)
+        >>> y = run(model, x)
+        >>> y.dtype == x.dtype and y.shape == x.shape
+        True
+        >>> allclose(y, by_tanh(x))  # float64: within 1e-11
+        True
+        >>> "Cast" in [node.op_type for node in model.graph.node]
+        False
+
+    From opset 20 on the graph is one ``Gelu``. Numbers far from 0 are
+    right, too. (ONNX Runtime has no ``Erf`` for float64, so that model
+    is not run; and its ``Gelu`` has float32 constants there: within
+    1e-7. A float64 tensor without axes is excluded: the exporter itself
+    converts it to float32.) About 16 lines.
+    """
+
+    # TODO c05.gelu_tanh: map gelu, exact and by tanh, at every opset
+    raise todo("c05.gelu_tanh")

@@ -812,3 +812,91 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
             f"{name} of {describe(x)}: expected the shape {list(wanted)}, got {list(result.shape)}.{cause}"
         )
     return got
+
+
+# --- gelu_tanh -----------------------------------------------------------------------------------------------------
+
+
+def _gelu_case(opset: int, dtype: str, shape: tuple[int, ...], way: str) -> Case:
+    return Case(opset, dtype, shape, (way,), f'gelu(x, approximate="{way}")')
+
+
+GELU = [_gelu_case(opset, "float32", (2, 3), way) for opset in (9, 13, 19, 20) for way in ("tanh", "none")]
+GELU += [_gelu_case(opset, "float16", (2, 3), way) for opset in (9, 20) for way in ("tanh", "none")]
+GELU += [_gelu_case(opset, "float64", (2, 3), "tanh") for opset in (9, 13, 20)]
+GELU += [_gelu_case(13, dtype, (), "tanh") for dtype in ("float32", "float16")]
+GELU += [_gelu_case(17, "float64", (2, 1, 3, 1), "tanh"), Case(11, "float32", (2, 3), (), "gelu(x)")]
+EXACT_DOUBLE = [
+    _gelu_case(opset, "float64", (2, 3), "none") for opset in (9, 13, 20)
+]  # no Erf of ONNX Runtime takes it
+
+
+def collect_gelu_tanh(c: Collect) -> None:
+    import torch
+
+    def function(case: Case) -> Callable[..., Any]:
+        return lambda x: torch.ops.aten.gelu(x, **dict(zip(["approximate"], case.numbers, strict=False)))
+
+    register(c, "gelu_tanh", "aten::gelu")
+    collect(c, GELU + EXACT_DOUBLE, function, "x")
+
+
+def judge_gelu_tanh(v: Judge) -> None:
+    with v.check("valid graphs for the exact formula in float64"):
+        models = {}
+        for case in EXACT_DOUBLE:
+            with about(case.title):
+                models[case] = model = exported(v, case, "aten::gelu", "x", "g, x, approximate")
+                nodes.expect_standard(model)
+                expect_no_cast(model)
+                expect_valid(model)
+    if not v.ok:
+        return
+    models |= judge(v, GELU, "aten::gelu", "x", "g, x, approximate", expected_gelu, _both_signs)
+    if not v.ok:
+        return
+    with v.check("far from 0, where x cubed and its exponential overflow"):
+        for case in GELU:
+            with about(case.title):
+                numbers = [0.0, 8.0, -8.0, 40.0, -40.0, 1e4] if case.shape else [40.0]
+                x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
+                expect(models[case], case, {"x": x}, expected_gelu(case), f"gelu of {numbers}")
+    with v.check("one Gelu from opset 20 on"):
+        for case, model in models.items():
+            with about(case.title):
+                if case.opset >= 20 and list(graphs.ops(model)) != ["Gelu"]:
+                    raise WrongAnswer(
+                        f"The graph has {', '.join(graphs.ops(model))}, expected one Gelu: ONNX has it since opset 20."
+                    )
+
+
+def _both_signs(rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(0.5, 3, size) * rng.choice([-1, 1], size)
+
+
+def _by_tanh(
+    x: np.ndarray, factor: float = math.sqrt(2 / math.pi), cubic: float = 0.044715, power: int = 3
+) -> np.ndarray:
+    return x / 2 * (1 + np.tanh(factor * (x + cubic * x**power)))
+
+
+def _by_erf(x: np.ndarray, factor: float = math.sqrt(0.5)) -> np.ndarray:
+    return x / 2 * (1 + np.vectorize(math.erf, otypes=[float])(factor * x))
+
+
+def expected_gelu(case: Case) -> Expected:
+    """The formula that the call asks for; in float64 at opset 20, the constants of Gelu are float32 in ONNX Runtime."""
+    tanh = case.numbers == ("tanh",)
+    right, other = (_by_tanh, _by_erf) if tanh else (_by_erf, _by_tanh)
+    mistakes: dict[str, Callable[..., np.ndarray]] = {
+        f'This is approximate="{"none" if tanh else "tanh"}": the string of the call decides.': other,
+        "This is x * Sigmoid(1.702 x), a third formula.": lambda x: x / (1 + np.exp(-1.702 * x)),
+        "The result is twice as large: x is not halved.": lambda x: 2 * right(x),
+    }
+    if tanh:
+        mistakes["x is squared where its cube is needed."] = lambda x: _by_tanh(x, power=2)
+        mistakes["The factor is sqrt(2 / pi), this is sqrt(2) / pi."] = lambda x: _by_tanh(x, math.sqrt(2) / math.pi)
+    else:
+        mistakes["This is erf(x): x is divided by sqrt(2) first."] = lambda x: _by_erf(x, 1.0)
+    double = (1e-7, 1e-7) if case.opset >= 20 else (1e-11, 1e-12)
+    return Expected(right, mistakes, tolerance={"float16": (1e-2, 2e-3), "float32": (1e-5, 1e-5), "float64": double})

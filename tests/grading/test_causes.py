@@ -75,6 +75,11 @@ def _kth(rng: np.random.Generator, place: int) -> Iterator[Judged]:
         yield c05.expected_kth(case, place), [c05._distinct(rng, tuple(size), case.dtype)]
 
 
+def _gelu(rng: np.random.Generator) -> Iterator[Judged]:
+    for case in c05.GELU[:2]:  # by tanh and exact; float16 cannot tell them apart
+        yield c05.expected_gelu(case), [np.asarray(c05._both_signs(rng, (5, 4)), case.dtype)]
+
+
 def _scale(rng: np.random.Generator) -> Iterator[Judged]:
     for _, _, factor in c09.SCALE:
         yield c09.expected_scale(factor), [np.asarray(rng.normal(scale=3, size=(4, 5)), np.float32)]
@@ -89,6 +94,7 @@ RUNS: dict[str, Callable[[np.random.Generator], Iterator[Judged]]] = {
     "c05.dtypes": _log10,
     "c05.kthvalue, values": partial(_kth, place=0),
     "c05.kthvalue, indices": partial(_kth, place=1),
+    "c05.gelu_tanh": _gelu,
     "c09.port_register_op, cosh": partial(_powers, expected=c09.EXPECTED_COSH),
     "c09.port_register_op, scale": _scale,
 }
