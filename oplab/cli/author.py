@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -102,6 +103,12 @@ def author(
     course = load_course()
     chosen = {exercise.id for exercise in course.select(split(ids))}
     part = lint.only(course, chosen)
+    chapters = {exercise.chapter for exercise in part.exercises}
+    if importlib.util.find_spec("ruff"):
+        written = [*map(course.reference_file, part.exercises), *map(course.checks_file, part.exercises)]
+        written += [course.root / "notebooks" / "src" / f"{stem}.py" for stem in sorted(chapters)]
+        files = [path for path in written if path.suffix == ".py" and path.is_file()]
+        subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", *files], cwd=course.root)
     differ, said = make_stubs(course)
     print(
         f"1. Stubs: {', '.join(differ) + ' written' if differ else 'all agree with their solutions'}.",
@@ -120,7 +127,7 @@ def author(
     if not notebook:
         print(f"All as promised. Next: commit it. If the lesson's code has changed, too: `{again} --notebook`.")
         return
-    numbers = sorted({exercise.chapter[:2] for exercise in part.exercises})
+    numbers = sorted(stem[:2] for stem in chapters)
     leave(subprocess.call([sys.executable, course.root / "tools" / "notebooks.py", *numbers]))
 
 
