@@ -57,9 +57,8 @@ class Pages:
         assert self.home is not None
         await self.run(self.home.open)  # before it: no state without the copies of the lessons
         self._sockets.add(socket)
-        self._last = (
-            ""  # the others may get it once more; one order for all, so that no older state comes after a newer one
-        )
+        # One order for all pages, so that no older state comes after a newer one; the others may get it once more.
+        self._last = ""
         self._tell_state()
 
     def discard(self, socket: EventsHandler) -> None:

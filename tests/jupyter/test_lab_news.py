@@ -10,7 +10,8 @@ import urllib.request
 
 import pytest
 
-from oplab.grading import processes, shared
+from oplab.grading import last, processes, shared
+from oplab.grading.results import Outcome
 from oplab.updates import placing
 from tests.support.fixture_course import copy_course
 from tests.support.lab_calls import Lab, Page, exercise_of
@@ -39,25 +40,26 @@ def file(lab):
 
 
 def until_seen(lab, page):
-    """The messages that come until the server has seen everything that was written so far.
+    """The messages that come until the server has looked at everything that was written so far.
 
-    It looks at the answers first and at what updates have left open then: the look that finds the end of the conflict began after
-    the look that had found the conflict.
+    It looks at the answers first, and then at the outcomes of other processes: the look that finds the second outcome began after
+    the look that had found the first. (What else the state shows is read when it is sent, and proves no look.)
     """
     heard = []
-    for there in (True, False):
-        if there:
-            (lab.root / CONFLICT).write_text("another stub")
-        else:
-            (lab.root / CONFLICT).unlink()
-        page.wait(lambda message, there=there: heard.append(message) or has_conflict(message) is there)
+    for text in ("Seen.", "Seen again."):
+        outcome = Outcome("c01.exits", "01_cases", "error", 0, 1, 0.0, text)
+        last.save(lab.root / "build", outcome, time.time())
+        page.wait(lambda message, text=text: heard.append(message) or says(message, text))
+    page.state(lambda state: heard.append({"type": "state", "state": state}) or says_headline(state, "Seen again."))
     return heard
 
 
-def has_conflict(message):
-    """Whether a state has CONFLICT; None for another message."""
-    if message["type"] == "state":
-        return any(CONFLICT in problem for problem in message["state"]["problems"])
+def says(message, text):
+    return message["type"] == "outcome" and message["outcome"]["message"] == text
+
+
+def says_headline(state, text):
+    return exercise_of(state, "c01.exits")["headline"] == text
 
 
 def waiting(state):
