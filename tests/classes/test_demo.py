@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import time
-from types import SimpleNamespace
-
 import pytest
 from typer.testing import CliRunner
 
-from oplab.classes import demo, display, roster, runner
+from oplab.classes import demo, roster
 from oplab.classes.extraction import Answers
-from oplab.classes.records import Learner, Submission
 from oplab.classes.submissions import scan
 from oplab.cli.main import app
 from oplab.course.manifest import load
@@ -80,30 +75,3 @@ def test_a_submission_in_which_nothing_is_recognised_has_no_grade(tmp_path):
     assert done.exit_code == 2 and "no file of the course could be read: submissions of ada." in done.output
     assert (tmp_path / "out" / "grades.csv").read_text() == "login,name,c00,total\nada,,,\nbob,,0,0\n"
     assert CliRunner().invoke(app, ["class", "report", f"{tmp_path}/out"]).exit_code == 2
-
-
-def test_plain_lines_where_there_is_no_terminal(monkeypatch):
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
-    work = runner.Work(
-        {"ada": Learner("ada")}, {"ada": (Submission("ada"),)}, tasks=dict.fromkeys(map(str, range(23))), reused=3
-    )
-    out = io.StringIO()
-    with display.Display(out) as shown:
-        shown(work)
-        for clock.now, work.done, work.stopping in (
-            (30, 0, False),
-            (60, 1, False),
-            (80, 3, True),
-            (85, 4, True),
-            (99, 23, True),
-        ):
-            shown(work)
-    assert out.getvalue().splitlines() == [
-        "1 learners, 1 submissions. Of the different answers 3 were graded before, 0 need no run, and 23 are graded now.",
-        "0 of 23 answers",
-        "1 of 23 answers",  # what the engine took to start says nothing about the rest
-        "Ctrl-C: finishing the running answers. Press it again to stop at once; graded answers are kept.",
-        "3 of 23 answers · about 3 min left",
-        "23 of 23 answers",
-    ]

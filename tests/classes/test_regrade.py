@@ -184,6 +184,7 @@ def test_the_command(tmp_path):
     assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,0,0\nbob,Bob,0,0\n"
     assert json.loads((grades / "regrades.json").read_text())["regrades"][0]["accepted_lower"] is True
 
+    assert oplab("regrade", "c01.fails", grades, "--why", "the same", "--jobs", 1).returncode == 0
     (tmp_path / "class.toml").write_text("[weights]\nc01 = 3\n")
     done = oplab("report", grades, "--rules", "class.toml")
     assert done.returncode == 0 and "grades.csv written, with lms/" in done.stdout, done.stderr

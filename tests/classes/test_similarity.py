@@ -82,7 +82,7 @@ EXCHANGED = (
 
 def renamed(source: str) -> str:
     """Every name that the author chose, replaced by another one."""
-    pattern = r'"[^"\n]*"|(?<![.\w])(' + "|".join(NAMES) + r")\b"
+    pattern = r'(?<!f)"[^"\n]*"|(?<![.\w])(' + "|".join(NAMES) + r")\b"
     return re.sub(pattern, lambda found: f"amber_{NAMES.index(found[1])}" if found[1] else found[0], source)
 
 

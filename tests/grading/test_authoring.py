@@ -253,10 +253,9 @@ def test_lint_exits_1_and_names_what_is_wrong(root):
     assert done.returncode == 1
     assert "c05.double: mutant none: expected failed, got passed" in done.stdout
     assert "7 answers graded: 1 findings." in done.stdout
-    assert oplab(root, "lint-course", "--fast").returncode == 0
-    assert oplab(root, "lint-course", "c05.nope").returncode == 2
 
 
+@pytest.mark.nightly
 def test_one_answer_alone_is_graded(finished):
     done = oplab(finished, "lint-course", "c05.double", "--answers", "thrice")
     assert done.stdout.endswith("1 answers graded: all as promised.\n")

@@ -40,12 +40,6 @@ def test_a_message_of_the_code_and_not_its_docstring(course):
     assert found(course) == ["course.toml, line 1", "oplab/x.py, line 3"]
 
 
-@pytest.mark.parametrize("file", ["exercises/c01.py", "exercises/c01_x.cpp", "docs/x.md", "README.md"])
-def test_what_else_is_read(course, file):
-    (course / file).write_text("# it lies there for ever\n")
-    assert found(course).count(f"{file}, line 1") == 2
-
-
 @pytest.mark.parametrize(
     "line, count",
     {

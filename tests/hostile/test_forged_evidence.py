@@ -97,36 +97,27 @@ ARRAYS = [
 FILES = models()
 PLAIN: list[Any] = [
     {"kind": "none"},
-    {"kind": "bool", "value": True},
     {"kind": "int", "value": 0},
-    {"kind": "int", "value": -1},
     {"kind": "int", "value": (1 << 63) - 1},
     {"kind": "int", "value": 10**400},
     {"kind": "int", "value": "3"},
     {"kind": "float", "value": "nan"},
-    {"kind": "float", "value": "-inf"},
     {"kind": "float", "value": "1e400"},
     {"kind": "float", "value": 1.0},
-    {"kind": "text", "value": ""},
     {"kind": "text", "value": "\ud800 \x1b[2J \x00"},
     {"kind": "text", "value": "x" * 100_000},
     {"kind": "text", "value": "../../etc/passwd"},
     {"kind": "list", "items": []},
-    {"kind": "list", "items": [{"kind": "none"}] * 64},
     {"kind": "list", "items": [{"kind": "text", "value": "a"}, {"kind": "int", "value": 1}]},
     {"kind": "list", "items": [{"kind": "list", "items": [{"kind": "list", "items": []}]}]},
     {"kind": "list", "items": [3, None]},
-    {"kind": "list", "items": "none"},
     {"kind": "array", "array": []},
-    {"kind": "array", "array": "nope"},
     {"kind": "error", "type": [], "message": {"a": 1}, "where": None},
     {"kind": "error", "type": "ValueError", "message": "\ud800" * 3000, "where": "\x1b"},
     {"kind": "error", "type": "Todo", "message": "", "where": ""},
-    {"kind": "missing", "file": 3},
     {"kind": "large", "file": {}, "size": "x"},
     {"kind": "strange", "type": []},
     {"kind": ["none"]},
-    {"kind": {}},
     {},
 ]
 
@@ -266,20 +257,8 @@ def confused(reads: str, folder: Path) -> Report:
     """The report of a judge that takes the length of a number."""
     (folder / "evidence.json").write_text(json.dumps({"items": {"sizes": {"kind": "int", "value": 3}}}))
     (folder / "inputs.bin").write_bytes(b"")
-    job = Job(
-        "judge",
-        "c01.x",
-        "x",
-        folder / "c01.py",
-        CONFUSED.format(reads=reads),
-        folder / "x.py",
-        None,
-        None,
-        folder,
-        folder,
-        1,
-        Limits(),
-    )
+    text, checks, file = CONFUSED.format(reads=reads), folder / "c01.py", folder / "x.py"
+    job = Job("judge", "c01.x", "x", checks, text, file, None, None, folder, folder, 1, Limits())
     try:
         return worker.judge(job)
     except TypeError as error:
