@@ -61,9 +61,3 @@ def retyped(model: onnx.ModelProto, name: str, dtype: int) -> onnx.ModelProto:
         if end.name == name:
             end.type.tensor_type.elem_type = dtype
     return model
-
-
-def rewired(model: onnx.ModelProto, inputs: Iterable[str]) -> onnx.ModelProto:
-    """The model after its only node was given these inputs."""
-    model.graph.node[0].input[:] = inputs
-    return model
