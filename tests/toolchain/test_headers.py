@@ -165,10 +165,6 @@ URIs: http://mirror.example/debian-security
 Suites: bookworm-security
 Components: main
 
-Types: deb
-URIs: http://vendor.example/repo
-Suites: nodistro
-Components: main
 
 Enabled: no
 Types: deb
