@@ -17,7 +17,7 @@ import pytest
 from oplab.viewer import show
 from tests.support import environment, run_python
 from tests.support import viewer_models as m
-from tests.support.labdriver import Jupyter, cells, open_notebook, run_all, run_cell, save, scroll_to
+from tests.support.labdriver import Jupyter, cells, open_notebook, run_all, save, scroll_to
 
 pytestmark = pytest.mark.nightly
 START = "from tests.support import viewer_models as m\nimport oplab"
@@ -99,29 +99,6 @@ def test_two_models_come_alive_in_jupyterlab(jupyter: Jupyter, new_page: Any) ->
     assert set(output) == {"text/html", "text/plain"}
     html = "".join(output["text/html"])
     assert str(jupyter.port) not in html and "127.0.0.1" not in html and str(Path.home()) not in html
-
-
-def test_running_again_and_restarting_the_kernel(jupyter: Jupyter, new_page: Any) -> None:
-    page = new_page()
-    name = jupyter.write("again.ipynb", START + "\nmodel = m.conv()", "oplab.show(model)", "model = m.custom()")
-    open_notebook(page, jupyter, name)
-    assert run_all(page) == []
-    wait_live(page, 1)
-    before = "".join(cells(page)[1]["outputs"][0]["data"]["text/html"])
-    run_cell(page, 1)  # the same cell, another model
-    page.wait_for_function("document.querySelector('.oplab-view svg, .oplab-view')?.textContent.includes('MyAdd')")
-    wait_live(page, 1)
-    assert "MyAdd" in labels(page)
-    page.evaluate(
-        """async () => {
-            const panel = [...window.jupyterapp.shell.widgets('main')].find((w) => w.sessionContext);
-            await panel.sessionContext.restartKernel();
-        }"""
-    )
-    assert run_all(page) == []
-    wait_live(page, 1)
-    assert "Conv" in labels(page)
-    assert "".join(cells(page)[1]["outputs"][0]["data"]["text/html"]) == before, "the output is not deterministic"
 
 
 def test_thirty_models_in_one_notebook(jupyter: Jupyter, new_page: Any) -> None:

@@ -90,6 +90,7 @@ def test_the_library_is_the_same(tmp_path: Path):
     assert using.library.read_bytes() == without.library.read_bytes()
 
 
+@pytest.mark.nightly
 def test_another_header_includes_it_again(tmp_path: Path):
     text = SOURCE.read_text().replace(FIRST, f'{FIRST}\n#include "oplab_kernel.h"', 1)
     assert text.startswith("//") and FIRST in text

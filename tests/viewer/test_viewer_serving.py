@@ -17,7 +17,6 @@ import pytest
 from oplab.errors import OplabError
 from oplab.viewer import resources, show, view
 from oplab.viewer.store import Store, identify
-from tests.support import environment
 from tests.support import viewer_models as m
 
 ID = "0123456789abcdef0123"
@@ -189,26 +188,6 @@ def test_show_survives_a_folder_that_cannot_be_used(
     monkeypatch.setattr(view, "kernel_store", lambda: Store(tmp_path))
     assert "<img" in show(m.conv()).html
     assert "Netron is not available" in capsys.readouterr().err
-
-
-@pytest.mark.nightly
-def test_a_terminal_gets_words_and_an_address() -> None:
-    """Plain IPython, as a user would run it."""
-    code = (
-        "from tests.support import viewer_models as m\nimport oplab, urllib.request\nv = oplab.show(m.conv())\nv\n"
-        "page = urllib.request.urlopen(v.url()).read(); print('oplab-view' in page.decode())\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
-        input=code,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert "c = Conv(x, W float32[4,3,3,3]" in run.stdout
-    assert re.search(r"http://127\.0\.0\.1:\d+/[\w-]{32}/view/[0-9a-f]{20}", run.stdout)
-    assert "True" in run.stdout
 
 
 def test_show_on_the_command_line_serves_until_ctrl_c(tmp_path: Path) -> None:
