@@ -71,22 +71,3 @@ def test_class_page(scheme, width, folder, new_page):
     assert page.url.startswith((folder / "learners" / "learner.3" / "report.html").as_uri())
     assert alerts == [] and page.problems == []
     assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
-
-
-def test_it_can_be_printed(folder, new_page):
-    page = new_page(color_scheme="dark")
-    page.goto((folder / "class.html").as_uri())
-    page.emulate_media(media="print")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
-    assert page.pdf().startswith(b"%PDF")
-
-
-def test_a_learners_report(folder, new_page):
-    page = new_page(color_scheme="dark", viewport={"width": 390, "height": 900})
-    page.goto((folder / "learners" / "learner.4" / "report.html").as_uri())
-    assert "Ada 4 (learner.4)" in page.inner_text("h1")
-    assert "2 days after the deadline: 100 % of the points count." in page.inner_text("body")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert contrast(page, "p") >= 4.5
-    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []

@@ -198,6 +198,7 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert [address for address in lab.requests if not address.startswith(here)] == []
 
 
+@pytest.mark.nightly
 def test_who_knows_onnx_begins_with_a_later_chapter(start_course, new_page):
     course, page = start_course(), new_page()
     page.goto(course.url("lab?reset"))
@@ -238,6 +239,7 @@ def test_the_language_is_chosen_on_the_start_page(start_course, new_page, tmp_pa
     assert (server.root / STUB).read_text() == (ROOT / STUB).read_text()
 
 
+@pytest.mark.nightly
 def test_a_graph_in_a_cell_comes_alive(course, new_page):
     page = new_page()
     code = "from tests.support import viewer_models as m\nimport oplab\noplab.show(m.conv())"

@@ -97,17 +97,6 @@ def test_nothing_is_loaded_from_another_host(pages):
     assert others == []
 
 
-def test_a_dead_link_stops_the_build(tmp_path):
-    for name in ("conf.py", "site.css"):
-        place = tmp_path / ("_static" if name.endswith("css") else "") / name
-        place.parent.mkdir(exist_ok=True)
-        place.write_bytes((ROOT / "docs" / "site" / name).read_bytes())
-    (tmp_path / "index.md").write_text("# A page\n\n[to another](other.md)\n")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(tmp_path), str(tmp_path / "out")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode != 0 and "other.md" in done.stderr
-
-
 def test_every_page_fits_on_a_phone_and_asks_no_other_host(new_page, pages):
     page, faults = new_page(viewport={"width": 390, "height": 900}), []
     page.on(
@@ -122,13 +111,11 @@ def test_every_page_fits_on_a_phone_and_asks_no_other_host(new_page, pages):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["notebooks/05_writing_symbolic", "docs/glossary"])
-def test_a_page_follows_the_theme_of_the_system(new_page, pages, name, scheme):
+def test_a_page_follows_the_theme_of_the_system(new_page, pages, scheme):
     page = new_page(color_scheme=scheme)
-    page.goto((SITE / f"{name}.html").as_uri())
+    page.goto((SITE / "notebooks" / "05_writing_symbolic.html").as_uri())
     colour = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)")
     assert (sum(colour) < 200) == (scheme == "dark")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_search_finds_a_lesson_without_a_server(new_page, built):
@@ -138,28 +125,3 @@ def test_the_search_finds_a_lesson_without_a_server(new_page, built):
     found = page.locator("ul.search li a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
     assert any("notebooks/08_functions_and_plugins" in link for link in found), found
     page.locator("ul.search p.context", has_text="opens it in JupyterLab").first.wait_for()
-
-
-def test_figures_and_the_glossary_have_room_in_both_themes(new_page, built):
-    page = new_page(viewport={"width": 1280, "height": 720}, color_scheme="dark")
-    page.goto((SITE / "notebooks" / "00_first_round_trip.html").as_uri())
-    figures = page.locator(".oplab-figure")
-    assert figures.evaluate_all("all => all.every((one) => one.scrollWidth <= one.clientWidth)")
-    ground = (
-        "all => all.every((one) => getComputedStyle(one.closest('.text_html')).backgroundColor === 'rgba(0, 0, 0, 0)')"
-    )
-    assert figures.evaluate_all(ground)
-    page = new_page(viewport={"width": 390, "height": 844})
-    page.goto((SITE / "docs" / "glossary.html").as_uri())
-    assert page.locator("#glossary td:nth-child(3)").evaluate_all(
-        "all => all.every((one) => one.getBoundingClientRect().right <= innerWidth)"
-    )
-
-
-def test_a_hint_is_folded_until_it_is_asked_for(new_page, built):
-    page = new_page()
-    page.goto((SITE / "exercises" / "04_aten_symbolic.html").as_uri())
-    hint = page.locator("details.hints").first
-    assert not hint.locator("p").first.is_visible()
-    hint.locator("summary").click()
-    assert hint.locator("p").first.is_visible()

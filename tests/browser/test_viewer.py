@@ -17,7 +17,7 @@ import pytest
 from oplab.viewer import show
 from tests.support import environment, run_python
 from tests.support import viewer_models as m
-from tests.support.labdriver import Jupyter, cells, open_notebook, run_all, run_cell, save, scroll_to
+from tests.support.labdriver import Jupyter, cells, open_notebook, run_all, save, scroll_to
 
 pytestmark = pytest.mark.nightly
 START = "from tests.support import viewer_models as m\nimport oplab"
@@ -99,29 +99,6 @@ def test_two_models_come_alive_in_jupyterlab(jupyter: Jupyter, new_page: Any) ->
     assert set(output) == {"text/html", "text/plain"}
     html = "".join(output["text/html"])
     assert str(jupyter.port) not in html and "127.0.0.1" not in html and str(Path.home()) not in html
-
-
-def test_running_again_and_restarting_the_kernel(jupyter: Jupyter, new_page: Any) -> None:
-    page = new_page()
-    name = jupyter.write("again.ipynb", START + "\nmodel = m.conv()", "oplab.show(model)", "model = m.custom()")
-    open_notebook(page, jupyter, name)
-    assert run_all(page) == []
-    wait_live(page, 1)
-    before = "".join(cells(page)[1]["outputs"][0]["data"]["text/html"])
-    run_cell(page, 1)  # the same cell, another model
-    page.wait_for_function("document.querySelector('.oplab-view svg, .oplab-view')?.textContent.includes('MyAdd')")
-    wait_live(page, 1)
-    assert "MyAdd" in labels(page)
-    page.evaluate(
-        """async () => {
-            const panel = [...window.jupyterapp.shell.widgets('main')].find((w) => w.sessionContext);
-            await panel.sessionContext.restartKernel();
-        }"""
-    )
-    assert run_all(page) == []
-    wait_live(page, 1)
-    assert "Conv" in labels(page)
-    assert "".join(cells(page)[1]["outputs"][0]["data"]["text/html"]) == before, "the output is not deterministic"
 
 
 def test_thirty_models_in_one_notebook(jupyter: Jupyter, new_page: Any) -> None:
@@ -217,22 +194,6 @@ def test_the_wheel_scrolls_the_notebook_until_the_graph_is_clicked(jupyter: Jupy
     wait_for(page, lambda: inside(page, top) > before)
 
 
-def test_a_year_later_offline_and_without_a_question(jupyter: Jupyter, new_page: Any) -> None:
-    page = new_page()
-    page.context.clock.install(time="2028-06-01T12:00:00")
-    page.context.route(
-        "**/*", lambda route: route.continue_() if route.request.url.startswith(jupyter.origin) else route.abort()
-    )
-    name = jupyter.write("later.ipynb", START, "oplab.show(m.custom())")
-    open_notebook(page, jupyter, name)
-    assert page.evaluate("new Date().getFullYear()") == 2028
-    assert run_all(page) == []
-    wait_live(page, 1)
-    assert inside(page, "new view.Date().getFullYear()") == 2028
-    assert "MyAdd" in labels(page)
-    assert origins(page) == {jupyter.origin}
-
-
 def test_reload_after_the_kernel_is_gone(jupyter: Jupyter, new_page: Any) -> None:
     page = new_page()
     name = jupyter.write("reload.ipynb", START, "oplab.show(m.custom())", "oplab.show(m.decomposed())")
@@ -319,21 +280,6 @@ def fetch(url: str) -> tuple[Any, bytes]:
         return error.code, error.read()
 
 
-def test_without_the_extension_the_picture_stays(jupyter_server: Any, new_page: Any) -> None:
-    server = jupyter_server(config={"ServerApp": {"jpserver_extensions": {"oplab.viewer.server": False}}})
-    page = new_page()
-    name = server.write("plain.ipynb", START, "oplab.show(m.custom())")
-    refused = []
-    page.on("response", lambda answer: refused.append(answer.url) if "/oplab/viewer/" in answer.url else None)
-    open_notebook(page, server, name)
-    assert run_all(page) == []
-    page.locator("svg.oplab-graph").wait_for()
-    wait_for(page, lambda: refused)
-    assert page.locator("svg.oplab-graph").is_visible()
-    assert page.locator("iframe.oplab-frame").count() == 0
-    assert page.problems == []
-
-
 def test_notebook_7(jupyter_server: Any, new_page: Any) -> None:
     server = jupyter_server(app="notebook")
     page = new_page()
@@ -343,31 +289,6 @@ def test_notebook_7(jupyter_server: Any, new_page: Any) -> None:
     wait_live(page, 1)
     assert "If" in labels(page) and "Loop" in labels(page)
     assert origins(page) == {server.origin}
-
-
-@pytest.fixture(scope="module")
-def exported(jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A notebook as nbconvert's HTML."""
-    folder = tmp_path_factory.mktemp("exported")
-    name = jupyter.write(
-        "export.ipynb", START, "oplab.show(m.control_flow())", "oplab.show(m.decomposed(), m.custom())"
-    )
-    source = folder / name
-    source.write_bytes((jupyter.root / name).read_bytes())
-    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "--log-level=ERROR", str(source)]
-    subprocess.run(command, check=True, env=jupyter.env, cwd=folder, timeout=300)
-    return folder / "export.html"
-
-
-def test_nbconvert_opened_as_a_file(exported: Path, new_page: Any) -> None:
-    page = new_page()
-    page.goto(exported.as_uri(), wait_until="domcontentloaded")
-    assert page.locator("svg.oplab-graph").count() == 2
-    assert page.locator("svg.oplab-graph").first.is_visible()
-    assert "then_branch of If" in page.locator("svg.oplab-graph").first.text_content()
-    assert page.locator("iframe").count() == 0
-    assert not [url for url in page.requests if "oplab" in url]  # nbconvert's template asks for MathJax; we for nothing
-    assert page.problems == []
 
 
 def test_text_fits_its_boxes_with_real_fonts(new_page: Any) -> None:

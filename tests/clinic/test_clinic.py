@@ -52,28 +52,23 @@ def test_another_answer_names_the_page_and_the_lesson():
     assert "the workaround no longer works: AssertionError" in failed
 
 
-class TestPage:
-    def page(self, folder: Path, text: str) -> Path:
-        (folder / "docs").mkdir()
-        (folder / clinic.PAGE).write_text(text, encoding="utf-8")
-        return folder
-
-    def test_missing(self, tmp_path):
-        with pytest.raises(OplabError, match="There is no page"):
-            clinic.questions(tmp_path)
-
-    def test_a_section_without_a_state(self, tmp_path):
-        with pytest.raises(OplabError, match="the section pytorch#1 does not begin with"):
-            clinic.questions(self.page(tmp_path, "### pytorch#1: Why?\nBecause.\n"))
-
-    def test_an_unknown_state(self, tmp_path):
-        line = "*shut* · [chapter 10](../notebooks/10.ipynb) · [case](../tests/clinic/pytorch_1.py)"
-        with pytest.raises(OplabError, match="pytorch#1 has the state shut"):
-            clinic.questions(self.page(tmp_path, f"### pytorch#1: Why?\n{line}\n\nBecause.\n"))
-
-    def test_a_missing_case(self, tmp_path):
-        with pytest.raises(OplabError, match=r"There is no file .*onnxruntime_23566\.py"):
-            clinic.ask(CHEAP, tmp_path)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "There is no page"),
+        ("Because.", "the section pytorch#1 does not begin with"),
+        (
+            "*shut* · [chapter 10](../notebooks/10.ipynb) · [case](../tests/clinic/pytorch_1.py)",
+            "pytorch#1 has the state shut",
+        ),
+    ],
+)
+def test_a_page_that_is_wrong(tmp_path, text, words):
+    if text:
+        (tmp_path / "docs").mkdir()
+        (tmp_path / clinic.PAGE).write_text(f"### pytorch#1: Why?\n{text}\n\nBecause.\n", encoding="utf-8")
+    with pytest.raises(OplabError, match=words):
+        clinic.questions(tmp_path)
 
 
 class TestCommand:

@@ -78,44 +78,18 @@ def test_the_command_line_starts_without_onnx_and_torch():
     assert done.stdout.strip() == "[]"
 
 
-def stopped(number, folder):
-    """A command that loads stop.py, which sends this signal."""
-    words = ["parity", "good.onnx", "--inputs", "x.npz", "--module", "stop.py:f"]
-    command = [sys.executable, "-m", "oplab.cli", *words]
-    # A program inherits that a signal is ignored: SIGHUP under nohup, SIGINT in a job of a shell's background.
-    before = signal.signal(number, signal.SIG_DFL)
-    try:
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    finally:
-        signal.signal(number, before)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_signal_ends_any_command_with_a_sentence(number, folder):
     (folder / "stop.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\nopen('went_on', 'w')\n")
-    done = stopped(number, folder)
+    words = ["parity", "good.onnx", "--inputs", "x.npz", "--module", "stop.py:f"]
+    command = [sys.executable, "-m", "oplab.cli", *words]
+    before = signal.signal(number, signal.SIG_DFL)  # a program inherits that a signal is ignored
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    finally:
+        signal.signal(number, before)
     assert done.returncode == 128 + number
     assert done.stderr.strip() == "Stopped. Nothing was lost." and not (folder / "went_on").exists()
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, folder):
-    lines = [
-        "import signal, threading, time",
-        "start = threading.Thread.start",
-        "def late(thread): start(thread), time.sleep(0.3)",  # the signal must not be sent again while Python still drops it
-        "threading.Thread.start = late",
-        "class Dropped:",
-        f"    def __del__(self): signal.raise_signal({int(number)})",
-        "Dropped()",
-        "time.sleep(60)",
-        "open('went_on', 'w')",
-    ]
-    (folder / "stop.py").write_text("\n".join(lines))
-    done = stopped(number, folder)
-    assert done.stderr.strip() == "Stopped. Nothing was lost." and not (folder / "went_on").exists()
-    assert done.returncode == 128 + number
 
 
 def test_the_help_has_a_whole_sentence_for_each_command():

@@ -79,17 +79,6 @@ def test_a_likely_cause_of_integers_has_to_be_exact():
     assert "one less" in wrong(large - 1, large + 1, likely={"The result is one less": large - 1})
 
 
-def test_a_likely_cause_is_compared_with_the_callers_tolerance_also_where_that_is_0():
-    tiny = np.array([1e-8, 2e-8])
-    assert "twice" not in wrong(3 * tiny, tiny, atol=0.0, likely={"The result is twice as large": 2 * tiny})
-
-
-def test_tolerance_is_absolute_plus_relative():
-    expected = np.array([1000.0, 0.0])
-    assert difference(expected, expected + [0.9, 0.0], rtol=1e-3, atol=0).bad == 0
-    assert difference(expected, expected + [0.0, 0.1], rtol=1e-3, atol=0.05).first == (1,)
-
-
 def test_half_precision_has_its_own_tolerance():
     half = X.astype(np.float16)
     expect_close(half * np.float16(1.002), half)
@@ -116,18 +105,11 @@ class TestUlp:
         assert max_ulp(zero, -zero) == 0
         assert max_ulp(-zero, least) == 1
         assert max_ulp(-least, least) == 2
-        largest = np.array([np.finfo(dtype).max], dtype)
-        assert max_ulp(-largest, largest) == pytest.approx(2 * max_ulp(zero, largest))
+
         inf, nan, one = (np.array([value], dtype) for value in (np.inf, np.nan, 1))
         assert max_ulp(inf, inf) == max_ulp(nan, nan) == max_ulp(nan, -nan) == 0
         for left, right in ((inf, -inf), (inf, one), (nan, one), (nan, inf), (np.array([np.finfo(dtype).max]), inf)):
             assert max_ulp(left.astype(dtype), right) == max_ulp(right, left.astype(dtype)) == np.inf
-
-    def test_every_float16_is_as_far_from_zero_as_there_are_floats_between(self):
-        every = np.arange(0x7C00, dtype=np.uint16).view(np.float16)
-        order = np.argsort(every, kind="stable")
-        for rank in (0, 1, 2, 1023, 1024, 20_000, len(every) - 1):
-            assert max_ulp(np.zeros(1, np.float16), every[order][rank : rank + 1]) == rank
 
     def test_the_largest_counts_in_any_layout(self):
         got = X.copy()
@@ -135,11 +117,6 @@ class TestUlp:
         assert max_ulp(X, got) == max_ulp(X.T, got.T) == max_ulp(X[:, ::2], got[:, ::2]) == 2
         assert max_ulp(np.float32(1).reshape(()), np.float32(1).reshape(())) == 0
         assert max_ulp(X[:0], X[:0]) == 0
-
-    def test_what_has_no_places_is_refused(self):
-        for left, right in ((X, X.astype(np.float64)), (X, X[0]), (np.arange(3), np.arange(3))):
-            with pytest.raises(ValueError, match="not two float arrays"):
-                max_ulp(left, right)
 
 
 def test_importing_the_comparisons_is_light():

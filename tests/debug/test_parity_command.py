@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(foo.make_model(attr1=0.5, attr2=2), folder / "foo.onnx")
     np.savez(folder / "x.npz", **x)
     np.savez(folder / "wrong.npz", **{name: array.astype(np.float64) for name, array in x.items()})
-    np.savez(folder / "objects.npz", a=np.array([{}], object), b=x["b"])
+
     np.save(folder / "x.npy", x["a"])
     (folder / "text.npz").write_text("not a zip")
     (folder / "mod.py").write_text(
@@ -78,20 +78,11 @@ class MyAdd(OpRun):
         return (alpha * a + beta * b,)
 
 
-class Wrong(MyAdd):
-    pass
-
-
-class Stock(OpRun):
-    pass
 
 
 def cases(rng):
     return [{name: rng.random((rows, 4), np.float32) for name in "ab"} for rows in (1, 3)]
 
-
-def one():
-    return {name: np.ones((2, 4), np.float32) for name in "ab"}
 
 
 def raises(rng):
@@ -100,10 +91,6 @@ def raises(rng):
 
 def text():
     return "text"
-
-
-Wrong.__name__ = "MyAdd"
-Wrong._run = lambda self, a, b, alpha=3.0, beta=2.0: (a,)
 """
 
 
@@ -152,12 +139,6 @@ def test_everything_from_the_author_s_file():
     assert lines[-1] == "exported, reference, ort and host agree with eager."
 
 
-def test_a_reference_that_is_wrong():
-    done = call("m.onnx", "-i", "op.py:one", "--reference", "op.py:Wrong")
-    assert done.exit_code == 1
-    assert done.stdout.splitlines()[-1] == "ort and host do not agree with reference; either can be wrong."
-
-
 def test_onnx_runtime_alone_is_no_pass():
     done = call("m.onnx", "-i", "x.npz", "--backends", "ort,host")
     assert done.exit_code == 1 and "which proves nothing: both are ONNX Runtime" in done.stdout
@@ -170,7 +151,6 @@ def test_a_call_that_is_wrong():
         (["m.onnx", "-i", "gone.npz", *ort], "There is no file"),
         (["m.onnx", "-i", "x.npy", *ort], "holds one array without a name"),
         (["m.onnx", "-i", "text.npz", *ort], "cannot be read as .npz"),
-        (["m.onnx", "-i", "objects.npz", *ort], "cannot be read as .npz"),
         (["m.onnx", "-i", "wrong.npz", *ort], "The input a is float64"),
         (["m.onnx"], "the size of n is unknown"),
         (["m.onnx", "--dims", "m=3"], "The model has no dimension m"),
@@ -182,11 +162,9 @@ def test_a_call_that_is_wrong():
         (["m.onnx", *x, "--module", "mod.py"], "--module takes FILE.py:NAME"),
         (["m.onnx", *x, "--module", "gone.py:f"], "There is no file"),
         (["m.onnx", *x, "--module", "broken.py:f"], "cannot be loaded: ModuleNotFoundError"),
-        (["m.onnx", *x, "--module", "mod.py:f"], "f is not there in"),
         (["m.onnx", *x, "--module", "mod.py:number"], "number is a int in"),
         (["m.onnx", *x, "--module", "mod.py:Needs"], "Needs cannot be made without arguments"),
         (["m.onnx", *x, "--reference", "op.py:Head"], "Head is a class in"),
-        (["m.onnx", *x, "--reference", "op.py:Stock"], "Stock in"),
         (["m.onnx", "-i", "op.py:gone"], "op.py:gone is not there"),
         (["m.onnx", "-i", "op.py:raises"], "op.py:raises raised ValueError: no data"),
         (["m.onnx", "-i", "op.py:text"], "op.py:text returns a str, not inputs"),

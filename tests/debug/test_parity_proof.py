@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from onnx import helper
-from onnx.reference.op_run import OpRun
 
 from oplab.parity import parity
 from oplab.parity.arrays import WrongAnswer
@@ -75,13 +74,3 @@ class TestFailedCases:
         assert report.rows[1].reason == "ValueError: 3 rows"
         with pytest.raises(WrongAnswer, match=r"^eager failed.*: ValueError: 3 rows\.$"):
             report.expect("eager")
-
-    def test_the_reference_names_the_node(self):
-        class Identity(OpRun):
-            def _run(self, x):
-                raise ValueError("too warm")
-
-        nodes = [helper.make_node("Neg", ["a"], ["b"]), helper.make_node("Identity", ["b"], ["y"], name="here")]
-        model = model_of(nodes, {"a": np.float32}, {"y": np.float32})
-        report = parity(model, {"a": np.ones(2, np.float32)}, ["ort", "reference"], reference=[Identity])
-        assert report.rows[-1].reason == "Identity node 'here': ValueError: too warm"

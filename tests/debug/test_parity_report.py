@@ -12,7 +12,6 @@ import onnx
 import pytest
 import torch
 from onnx import helper
-from onnx.reference.op_run import OpRun
 
 from oplab import OplabError
 from oplab.onnxtools.inputs import input_specs, random_inputs
@@ -23,8 +22,6 @@ from oplab.parity.report import BackendOutput, Report
 from oplab.toolchain import build
 from tests.support import grid
 from tests.support import my_add as operands
-from tests.support.cpp import TWICE
-from tests.support.cpp import library as library_of
 from tests.support.models import model_of
 
 ALL = ("eager", "exported", "reference", "ort", "host")
@@ -77,16 +74,6 @@ class TestAgreement:
         assert verdicts(report)["eager"] == "not available"
         assert report.base == "exported" and {row.dtype for row in report.rows if row.dtype} == {"float32", "bool"}
 
-    def test_several_cases(self):
-        report = parity(my_add_model(), [pair(1), pair(5)], ["eager", "ort"], module=my_add).expect()
-        assert [(row.backend, row.case, row.shape) for row in report.rows] == [
-            ("eager", 0, (1, 4)),
-            ("eager", 1, (5, 4)),
-            ("ort", 0, (1, 4)),
-            ("ort", 1, (5, 4)),
-        ]
-        assert report.cases == 2 and "case" in report.text().splitlines()[0]
-
     def test_weights_in_a_file_beside_the_model(self, tmp_path: Path):
         weight = onnx.numpy_helper.from_array(np.random.default_rng(0).random((64, 64), np.float32), "w")
         node = helper.make_node("MatMul", ["x", "w"], ["y"])
@@ -98,17 +85,6 @@ class TestAgreement:
         with pytest.raises(OplabError, match="keeps its weights in a file next to the model"):
             parity(onnx.load(tmp_path / "m.onnx", load_external_data=False), {"x": x})
 
-    @pytest.mark.nightly
-    def test_a_module_in_training_mode_is_evaluated_and_left_as_it_was(self):
-        module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
-        module[0].eval()
-        x = torch.ones(2, 4)
-        program = torch.onnx.export(module.eval(), (x,), dynamo=True, verbose=False, input_names=["x"])
-        module.train()
-        module[0].eval()
-        parity(program, {"x": x}, module=module).expect("eager", "exported", "ort")
-        assert module.training and module[1].training and not module[0].training
-
     def test_the_inputs_survive_a_backend_that_writes_into_them(self):
         def careless(a, b):
             return a.mul_(3).add_(b, alpha=2)
@@ -117,29 +93,6 @@ class TestAgreement:
         kept = {name: array.copy() for name, array in feed.items()}
         parity(my_add_model(), feed, ["eager", "ort", "host"], module=careless).expect()
         assert all(np.array_equal(feed[name], kept[name]) for name in feed)
-
-    @pytest.mark.nightly
-    def test_a_library_of_one_s_own(self, tmp_path: Path):
-        """Its domain is its own, and the model needs the course's kernels beside it."""
-        source = tmp_path / "twice.cpp"
-        source.write_text(library_of(TWICE, "Twice", "test.parity"))
-        library = build.compile_library(source, "ort", cache=tmp_path / "cache")
-        nodes = [
-            helper.make_node("Twice", ["a"], ["t"], domain="test.parity"),
-            helper.make_node("MyAdd", ["t", "a"], ["y"], domain="oplab"),
-        ]
-        model = model_of(nodes, {"a": np.float32}, {"y": np.float32}, domains=[("oplab", 1), ("test.parity", 1)])
-        x = {"a": np.arange(4, dtype=np.float32)}
-        report = parity(model, x, module=lambda a: 8 * a, libraries=[library]).expect("eager", "ort", "host")
-        assert "Twice" in next(row.reason for row in report.rows if row.backend == "reference")
-
-        class Twice(OpRun):
-            op_domain = "test.parity"
-
-            def _run(self, a):
-                return (2 * a,)
-
-        parity(model, x, libraries=[library], reference=[Twice]).expect("reference", "ort", "host")
 
 
 class TestDisagreement:
@@ -186,14 +139,6 @@ class TestVerdict:
         verdict, reason, (_, _, ulp) = compared(self.ONE, got, 1e-4, 1e-5)
         assert verdict == "close" and ulp == 1
         assert reason == "float32 within 1e-05 + 1e-04 of the value (sums are rounded in another order)"
-
-    def test_nan_has_to_be_where_nan_is(self):
-        nan = np.array([1.0, np.nan, 0.0], np.float32)
-        assert compared(nan, nan.copy(), 0, 0)[0] == "equal"
-        for base, got in ((nan, self.ONE), (self.ONE, nan)):
-            verdict, reason, (largest, _, ulp) = compared(base, got, 1e9, 1e9)
-            assert verdict == "differs" and "nan" in reason and "first at [1]" in reason
-            assert largest == ulp == np.inf
 
     def test_integers_and_bools_are_exact(self):
         big = np.array([2**62 + 1])
@@ -267,7 +212,6 @@ class TestWrongCalls:
                 r"The input a is float64, and the model takes float32\[n, 4\]",
             ),
             (feed | {"a": feed["a"][:, :3]}, r"The input a has the shape \[3, 3\], and the model takes"),
-            (feed | {"a": feed["a"][0]}, r"The input a has the shape \[4\], and the model takes"),
             (feed | {"a": "text"}, "not an array of numbers"),
             (feed | {"a": torch.ones(3, 4, dtype=torch.bfloat16)}, "which NumPy does not have"),
             ([], "There are no inputs"),
@@ -280,11 +224,9 @@ class TestWrongCalls:
     def test_options(self):
         for options, sentence in (
             ({"backends": "ort"}, "backends is the text 'ort'"),
-            ({"backends": []}, "at least one"),
             ({"backends": ["ort", "ort"]}, "Name each backend once"),
             ({"tolerances": {"float23": (0, 0)}}, "neither a dtype nor an output of the model"),
             ({"tolerances": {"float32": 1e-3}}, "The tolerance for float32 is 0.001"),
-            ({"tolerances": {"float32": (-1, 0)}}, r"The tolerance for float32 is \(-1, 0\)"),
             ({"libraries": ["gone.so"]}, "There is no library gone.so"),
         ):
             with pytest.raises(OplabError, match=sentence):
@@ -323,17 +265,14 @@ class TestText:
         assert shown(np.nextafter(self.BASE, np.float32(9))) == ("close", "close")
         assert shown(self.BASE.astype(np.int64), 0) == ("equal", "equal")
 
-    def test_html_and_markdown_hold_the_same_rows(self):
-        report = parity(my_add_model(), pair(), ["ort", "eager"], module=lambda a, b: 1 / 0)
-        assert "ZeroDivisionError" in report._repr_html_() and report._repr_html_().count("<tr>") == 3
-        assert len([line for line in report.markdown().splitlines() if line.startswith("|")]) == 4
+    def test_html_and_markdown_hold_the_same_rows_and_names_are_escaped(self):
+        def fails(a, b):
+            raise ValueError("<b>|")
 
-    def test_names_are_escaped(self):
-        node = helper.make_node("Identity", ["x"], ["<b>|"])
-        model = model_of([node], {"x": np.float32}, {"<b>|": np.float32})
-        report = parity(model, {"x": np.ones(2, np.float32)}).expect("ort", "host")
-        assert "&lt;b&gt;|" in report._repr_html_() and "<b>" not in report._repr_html_()
-        assert r"<b>\|" in report.markdown()
+        report = parity(my_add_model(), pair(), ["ort", "eager"], module=fails)
+        assert "&lt;b&gt;|" in report._repr_html_() and report._repr_html_().count("<tr>") == 3
+        assert "<b>" not in report._repr_html_() and r"<b>\|" in report.markdown()
+        assert len([line for line in report.markdown().splitlines() if line.startswith("|")]) == 4
 
     def test_json_has_every_field_and_no_infinity(self):
         report = parity(my_add_model(), pair(), ["ort", "eager"], module=lambda a, b: my_add(a, b) / 0)
@@ -350,12 +289,3 @@ class TestRandomInputs:
         assert all(np.array_equal(one[name], same[name]) for name in one)
         assert not np.array_equal(one["a"], other["a"]) and not np.array_equal(one["a"], one["b"])
         parity(my_add_model(), one).expect("ort", "host")
-
-    def test_every_kind_of_dtype(self):
-        types = {"h": np.float16, "d": np.float64, "i": np.int32, "b": np.bool_}
-        nodes = [helper.make_node("Identity", [name], [f"{name}_"]) for name in types]
-        model = model_of(nodes, types, {f"{n}_": t for n, t in types.items()}, dict.fromkeys(types, [40]))
-        made = random_inputs(input_specs(model), 0)
-        assert [str(made[name].dtype) for name in types] == ["float16", "float64", "int32", "bool"]
-        assert 0 <= made["i"].min() < made["i"].max() <= 9 and made["b"].any() and not made["b"].all()
-        parity(model, made).expect("reference", "ort", "host")

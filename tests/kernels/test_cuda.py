@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
-import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import build_cuda
@@ -22,7 +19,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from oplab import ops
 from oplab.errors import OplabError
 from oplab.toolchain import build
-from oplab.toolchain.compiler import Compiler, find_compiler, run
+from oplab.toolchain.compiler import find_compiler, run
 from tests.support import ROOT, environment, knn
 from tests.support.halves import BFLOAT16, FLOAT16, in_ort
 from tests.support.models import one_node
@@ -236,13 +233,6 @@ def code_in(library: Path) -> set[tuple[str, int]]:
 
 
 class TestLibrary:
-    def test_a_second_make_does_nothing(self, library):
-        changed = library.stat().st_mtime_ns
-        said: list[str] = []
-        build_cuda.make(said.append)
-        assert len(said) == 1 and said[0].endswith(f"{library.name} is up to date.")
-        assert library.stat().st_mtime_ns == changed
-
     def test_what_it_exports_and_needs(self, library):
         with library.open("rb") as file:
             elf = ELFFile(file)
@@ -332,74 +322,6 @@ class TestLibrary:
         provider = "CUDAExecutionProvider"
         offsets = f"{provider} device host device host\n"
         assert asked().decode() == f"{offsets}{offsets}{provider} device device\n"
-
-
-class TestMake:
-    """Each reason for which ``make cuda`` stops, in one sentence."""
-
-    @pytest.mark.parametrize("where", [("darwin", "arm64"), ("win32", "AMD64"), ("linux", "riscv64")])
-    def test_a_platform_without_packages(self, where):
-        with pytest.raises(OplabError, match="are for Linux on x86-64 and AArch64; this is"):
-            build_cuda.check_platform(*where)
-
-    @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-    def test_the_platforms_that_have_them(self, machine):
-        build_cuda.check_platform("linux", machine)
-
-    def test_without_a_network(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(build_cuda.paths, "build_dir", lambda: tmp_path)
-        for name, value in {
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(tmp_path),
-            "PIP_CONFIG_FILE": os.devnull,
-        }.items():
-            monkeypatch.setenv(name, value)
-        with pytest.raises(OplabError, match="NVIDIA's compiler could not be installed: .*nvidia-cuda-nvcc"):
-            build_cuda.install(lambda line: None)
-        assert not list(tmp_path.iterdir())
-
-    def test_a_host_compiler_that_is_too_new(self, library):
-        """nvcc's own sentence, from its own header: the preprocessor believes that GCC is version 99."""
-        nvcc = [
-            str(build_cuda.toolkit() / "bin" / "nvcc"),
-            "-x",
-            "cu",
-            "-E",
-            os.devnull,
-            "-Xcompiler",
-            "-U__GNUC__,-D__GNUC__=99",
-        ]
-        done = run([*nvcc, "-o", os.devnull], timeout=120, limited=False)
-        assert done.returncode
-        with pytest.raises(
-            OplabError, match=r"does not take g\+\+ 99.*gcc versions later than 15 are not supported\.\nSet CXX"
-        ):
-            build_cuda.explained(done.log, Compiler(("g++",), "gcc", (99, 0, 0)))
-
-    def test_ctrl_c(self, tmp_path):
-        """While pip installs: nothing is left, and the exit status is the shell's for Ctrl-C."""
-        code = """if True:
-            import sys, pathlib, build_cuda
-            from oplab.toolchain.compiler import run
-            build_cuda.paths.build_dir = lambda: pathlib.Path(sys.argv[1])
-            build_cuda.extras.run = lambda *a, **k: run(["sleep", "60"], timeout=99)
-            build_cuda.build.build_all = lambda say: None
-            (pathlib.Path(sys.argv[1]) / "lib").mkdir()
-            sys.exit(build_cuda.main())
-        """
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, tmp_path],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert "Installing NVIDIA's compiler" in process.stdout.readline()
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors.strip()) == (130, "Interrupted. Run the same command again to resume.")
-        assert [file.name for file in tmp_path.iterdir()] == ["lib"]
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,23 +18,10 @@ from oplab.toolchain import build, recipes
 from oplab.toolchain.compile import link_runtime
 from oplab.toolchain.compiler import find_compiler, run
 from oplab.toolchain.sanitizer import sanitizer_env
-from tests.support import foo, grid, my_add
-from tests.support.models import model_of
+from tests.support import deform_conv2d, foo, grid, my_add
+from tests.support.models import model_of, one_node
 
-DTYPES = (
-    "float16",
-    "float32",
-    "float64",
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-)
+DTYPES = "float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 WAYS = ("--in-process", "--library")
 
 
@@ -70,59 +54,34 @@ def identity_model(dtype: object, names=("y",), shape=None) -> onnx.ModelProto:
     return model_of(nodes, {"x": dtype}, dict.fromkeys(names, dtype), dict.fromkeys(["x", *names], shape))
 
 
-class TestAgainstPython:
-    @pytest.mark.parametrize("way", WAYS)
-    @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    @pytest.mark.parametrize("shape", [(), (0, 3), (5, 7), (100_003,)])
-    def test_my_add(self, tmp_path: Path, way: str, dtype: str, shape: tuple[int, ...]):
-        random = np.random.default_rng(1)
+def cases():
+    """Models with an operator of the course, and their inputs."""
+    random = np.random.default_rng(1)
+    for dtype, shape in (("float32", ()), ("float64", (0, 3)), ("float32", (100_003,))):
         feed = {name: np.asarray(random.standard_normal(shape), dtype) for name in "ab"}
-        model = my_add.model(dtype=dtype, alpha=0.3, beta=-1.7)
-        got = run_host(model, feed, tmp_path, *register(way))
-        self.same(got, ops.session(model).run(None, feed), ["y"])
-
-    @pytest.mark.parametrize("way", WAYS)
-    @pytest.mark.parametrize("corner", ["neither", "end", "both"])
-    def test_grid(self, tmp_path: Path, way: str, corner: str):
-        model = grid.make_model(grid.inputs_for(corner), np.float64)
+        yield my_add.model(dtype=dtype, alpha=0.3, beta=-1.7), feed
+    yield foo.make_model(attr1=0.7, attr2=3), foo.pair(50, 61)
+    for corner in ("neither", "end", "both"):  # an input that is left out at the end or in the middle
         feed = grid.cloud(20_000, 3, dtype=np.float64, corner=corner)
-        got = run_host(model, feed, tmp_path, *register(way), "--threads", "2")
-        self.same(got, ops.session(model, threads=1).run(None, feed), ["cluster"])
+        yield grid.make_model(grid.inputs_for(corner), np.float64), feed
+    feed = {"xyz": random.random((900, 3), dtype=np.float32), "offset": np.array([400, 900])}
+    yield one_node("KNNQuery", feed, outputs=("idx", "dist"), nsample=5), feed
+    feed, attributes = deform_conv2d.make_feed()
+    yield one_node("DeformConv2d", feed, **attributes), feed
+
+
+class TestAgainstPython:
+    """With the same number of threads, the same bits."""
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_foo(self, tmp_path: Path, way: str):
-        model = foo.make_model(np.float32, attr1=0.7, attr2=3)
-        feed = foo.pair(50, 61)
-        got = run_host(model, feed, tmp_path, *register(way))
-        self.same(got, ops.session(model).run(None, feed), ["y"])
-
-    @pytest.mark.parametrize("way", WAYS)
-    def test_knn_query_has_two_outputs_and_two_dtypes(self, tmp_path: Path, way: str):
-        feed = {"xyz": np.random.default_rng(4).random((900, 3), dtype=np.float32), "offset": np.array([400, 900])}
-        node = helper.make_node("KNNQuery", ["xyz", "offset"], ["idx", "dist"], domain="oplab", nsample=5)
-        types = {name: value.dtype for name, value in feed.items()}
-        got = run_host(model_of([node], types, {"idx": "int32", "dist": "float32"}), feed, tmp_path, *register(way))
-        expected = ops.session(tmp_path / "model.onnx").run(None, feed)
-        self.same(got, expected, ["idx", "dist"])
-
-    @pytest.mark.parametrize("way", WAYS)
-    def test_deform_conv2d_and_its_attributes(self, tmp_path: Path, way: str):
-        random = np.random.default_rng(5)
-        shapes = {"X": (1, 4, 9, 11), "W": (6, 2, 3, 3), "offset": (1, 18, 9, 11), "B": (6,), "mask": (1, 9, 9, 11)}
-        feed = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
-        node = helper.make_node("DeformConv2d", list(feed), ["Y"], domain="oplab", group=2, pads=[1, 1, 1, 1])
-        got = run_host(
-            model_of([node], dict.fromkeys(feed, np.float32), {"Y": "float32"}),
-            feed,
-            tmp_path,
-            *register(way),
-            "--threads",
-            "2",
-        )
-        self.same(got, ops.session(tmp_path / "model.onnx", threads=1).run(None, feed), ["Y"])
+    def test_the_course_s_operators(self, tmp_path: Path, way: str):
+        for number, (model, feed) in enumerate(cases()):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            self.same(model, feed, run_host(model, feed, folder, *register(way), "--threads", "2"))
 
     def test_srcnn(self, tmp_path: Path):
-        """ONNX Runtime's own kernels too: the same library, the same number of threads, the same bits."""
+        """ONNX Runtime's own kernels too."""
         import torch
 
         from oplab.nets.srcnn import load_srcnn
@@ -131,13 +90,14 @@ class TestAgainstPython:
         file = tmp_path / "srcnn.onnx"
         torch.onnx.export(load_srcnn(), (x,), file, input_names=["x"], output_names=["y"], dynamo=False)
         model, feed = onnx.load(file), {"x": x.numpy()}
-        got = run_host(model, feed, tmp_path, "--threads", "1")
-        self.same(got, ops.session(model, threads=1).run(None, feed), ["y"])
+        self.same(model, feed, run_host(model, feed, tmp_path, "--threads", "2"))
 
     @staticmethod
-    def same(got: dict[str, np.ndarray], expected: list[np.ndarray], names: list[str]) -> None:
+    def same(model: onnx.ModelProto, feed: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> None:
+        session = ops.session(model, threads=2)
+        names = [output.name for output in session.get_outputs()]
         assert sorted(got) == sorted(names)
-        for name, array in zip(names, expected, strict=True):
+        for name, array in zip(names, session.run(None, feed), strict=True):
             assert (got[name].dtype, got[name].shape) == (array.dtype, array.shape)
             assert got[name].tobytes() == array.tobytes()
 
@@ -150,6 +110,7 @@ class TestFiles:
         got = run_host(identity_model(dtype), {"x": x}, tmp_path)["y"]
         assert got.dtype == x.dtype and got.shape == x.shape
         assert got.tobytes() == x.tobytes()  # a NaN's bits too
+        assert np.load(tmp_path / "out" / "y.npy", mmap_mode="r").offset % 64 == 0
 
     @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
     def test_every_version_of_the_format(self, tmp_path: Path, version: tuple[int, int]):
@@ -160,12 +121,6 @@ class TestFiles:
         done = call(tmp_path / "m.onnx", "--input", f"x={tmp_path / 'x.npy'}", "--outputs", tmp_path)
         assert done.returncode == 0, done.stderr
         assert np.load(tmp_path / "y.npy").tolist() == x.tolist()
-
-    def test_what_is_written_can_be_mapped(self, tmp_path: Path):
-        x = np.arange(6, dtype=np.float32).reshape(2, 3)
-        run_host(identity_model(np.float32), {"x": x}, tmp_path)
-        mapped = np.load(tmp_path / "out" / "y.npy", mmap_mode="r")
-        assert mapped.offset % 64 == 0 and np.array_equal(mapped, x)
 
     def test_names_of_outputs_are_safe_names_of_files(self, tmp_path: Path):
         names = ["../../up", "a/b", "a_b", "A", "a", ".hidden", "-rf", "über", "n" * 300, "x y"]
@@ -199,12 +154,6 @@ class TestCommandLine:
                 "  cluster  int64[points]",
             ]
 
-    def test_help(self):
-        done = call("--help")
-        assert done.returncode == 0 and done.stderr == ""
-        for option in ("--library", "--in-process", "--input", "--outputs", "--list", "--threads", "--repeat"):
-            assert option in done.stdout
-
     def test_repeat_prints_median_and_quartiles(self, tmp_path: Path):
         onnx.save(identity_model(np.float32), tmp_path / "m.onnx")
         np.save(tmp_path / "x.npy", np.ones(3, np.float32))
@@ -213,21 +162,6 @@ class TestCommandLine:
         assert found, done.stdout
         median, low, high = map(float, found.groups())
         assert 0 <= low <= median <= high
-
-    def test_ctrl_c_ends_it(self, tmp_path: Path):
-        onnx.save(identity_model(np.float32), tmp_path / "m.onnx")
-        np.save(tmp_path / "x.npy", np.ones(1 << 22, np.float32))
-        command = [build.host_path(), "m.onnx", "--input", "x=x.npy", "--repeat", "1000000", "--outputs", "out"]
-        # A shell that starts a job in the background lets it ignore Ctrl-C; a terminal does not.
-        process = subprocess.Popen(
-            command, cwd=tmp_path, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-        )
-        deadline = time.monotonic() + 300
-        while not (tmp_path / "out").is_dir() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=180) == -signal.SIGINT
-        assert not list((tmp_path / "out").glob("*.npy"))
 
 
 MODEL = "model.onnx"
@@ -238,11 +172,9 @@ WRONG_CALLS = [
     ([MODEL, MODEL], 2, "there is more than one model"),
     ([MODEL, "--threads"], 2, "--threads needs a value."),
     ([MODEL, "--threads", "0"], 2, 'a whole number from 1 to 1000000, not "0"'),
-    ([MODEL, "--repeat", "2x"], 2, "--repeat takes a whole number"),
     ([MODEL, "--repeat", "99999999999999999999"], 2, "--repeat takes a whole number"),
     ([MODEL, "--list=yes"], 2, "--list takes no value"),
     ([MODEL, "--input", "x"], 2, "--input takes NAME=FILE"),
-    ([MODEL, "--input", "=x.npy"], 2, "--input takes NAME=FILE"),
     (["gone.onnx"], 2, "there is no model gone.onnx"),
     (["."], 2, ". is a folder, not a model"),
     ([MODEL], 2, "the input x (float32[n, 2]) is missing: --input x=FILE.npy"),
@@ -252,24 +184,18 @@ WRONG_CALLS = [
     ([MODEL, "--input", "x=x.npy", "--input", "z=x.npy"], 2, "the model has no input z; its inputs are: x."),
     ([MODEL, "--input", "x=double.npy"], 2, "float32[n, 2] in the model, and float64[3, 2] in the file"),
     ([MODEL, "--input", "x=wide.npy"], 2, "float32[n, 2] in the model, and float32[3, 4] in the file"),
-    ([MODEL, "--input", "x=rank.npy"], 2, "float32[n, 2] in the model, and float32[2] in the file"),
     ([MODEL, "--input", "x=fortran.npy"], 2, "it is in Fortran order"),
     ([MODEL, "--input", "x=big.npy"], 2, "its numbers are big endian (>f4)"),
     ([MODEL, "--input", "x=object.npy"], 2, "it holds Python objects"),
-    ([MODEL, "--input", "x=record.npy"], 2, "it holds records with named fields"),
     ([MODEL, "--input", "x=complex.npy"], 2, "its dtype <c8 is not supported"),
     ([MODEL, "--input", "x=text.npy"], 2, "it is not a .npy file"),
-    ([MODEL, "--input", "x=empty.npy"], 2, "it is not a .npy file"),
     ([MODEL, "--input", "x=cut.npy"], 2, "it is cut off: float32[3, 2] has 24 bytes, but the file has 20 of them"),
     ([MODEL, "--input", "x=long.npy"], 2, "it has data after the array's last element"),
     ([MODEL, "--input", "x=headless.npy"], 2, "it ends inside its header"),
-    ([MODEL, "--input", "x=huge_header.npy"], 2, "its header claims to have 4000000000 bytes"),
     ([MODEL, "--input", "x=huge_shape.npy"], 2, "is larger than any memory"),
-    ([MODEL, "--input", "x=liar.npy"], 2, "it is cut off: float32[1000000000, 1000000]"),
     ([MODEL, "--input", "x=future.npy"], 2, "it is of version 9.0 of the format"),
     ([MODEL, "--input", "x=two.npy"], 2, "a bool that is neither 0 nor 1"),
     ([MODEL, "--input", "x=x.npy", "--outputs", "text.npy"], 2, "the folder text.npy cannot be created"),
-    ([MODEL, "--input", "x=x.npy", "--outputs", "/dev/null/out"], 2, "the folder /dev/null/out cannot be created"),
     ([MODEL, "--library", "gone.so"], 2, "there is no library gone.so"),
     ([MODEL, "--library", "text.npy"], 1, "the library text.npy cannot be registered"),
     (["text.npy"], 1, "ONNX Runtime cannot load text.npy"),
@@ -289,24 +215,22 @@ def wrong_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "x": x,
         "double": x.astype(np.float64),
         "wide": np.ones((3, 4), np.float32),
-        "rank": x[0],
         "fortran": np.asfortranarray(x),
         "big": x.astype(">f4"),
         "object": np.array([{}, None], object),
-        "record": np.zeros(2, [("a", "f4"), ("b", "i4")]),
         "complex": x.astype(np.complex64),
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     right = (folder / "x.npy").read_bytes()
     (folder / "text.npy").write_text("1 2 3")
-    (folder / "empty.npy").write_bytes(b"")
+
     (folder / "cut.npy").write_bytes(right[:-4])
     (folder / "long.npy").write_bytes(right + b"0")
     (folder / "headless.npy").write_bytes(right[:40])
-    (folder / "huge_header.npy").write_bytes(b"\x93NUMPY\x02\x00" + (4_000_000_000).to_bytes(4, "little") + b"{")
+
     (folder / "huge_shape.npy").write_bytes(with_header("<f4", (2**40, 2**40)))
-    (folder / "liar.npy").write_bytes(with_header("<f4", (10**9, 10**6)))
+
     (folder / "future.npy").write_bytes(right[:6] + b"\x09\x00" + right[8:])
     (folder / "two.npy").write_bytes(with_header("|b1", (2,)) + b"\x01\x02")
     return folder
@@ -336,11 +260,6 @@ class TestLibraries:
         assert done.returncode == 1 and "cannot be registered" in done.stderr
         assert "It is a library of operators for PyTorch" in done.stderr or sys.platform == "darwin"
 
-    def test_no_entry_point(self, wrong_files: Path):
-        runtime = recipes.ort_runtime()
-        done = call("grid.onnx", "--list", "--library", runtime, cwd=wrong_files)
-        assert done.returncode == 1 and "RegisterCustomOps" in done.stderr
-
     def test_a_refusal_of_a_kernel(self, wrong_files: Path, tmp_path: Path):
         np.save(tmp_path / "pos.npy", np.ones((4, 3), np.float32))
         np.save(tmp_path / "size.npy", np.ones(2, np.float32))
@@ -368,12 +287,6 @@ class TestBuild:
         link_runtime(tmp_path)
         link_runtime(tmp_path)
         assert {entry.name: os.readlink(entry) for entry in tmp_path.iterdir()} == dict.fromkeys(names, str(runtime))
-
-    def test_it_runs_wherever_it_is_copied_with_a_link_beside_it(self, tmp_path: Path):
-        shutil.copy(build.host_path(), tmp_path)
-        name = recipes.ort_runtime_names(recipes.ort_runtime())[0]
-        (tmp_path / name).symlink_to(recipes.ort_runtime())
-        assert call("--help", program=tmp_path / "oplab_host").returncode == 0
 
 
 # Reads each file that is named on standard input, and writes what it has read beside it.
@@ -416,23 +329,8 @@ def damaged(random: np.random.Generator, number: int) -> tuple[bytes, bool]:
         start = int(random.integers(len(text)))
         text[start:start] = text[start : start + int(random.integers(1, 9))]
     elif way == 4:
-        words = [
-            "{",
-            "}",
-            "(",
-            ")",
-            ",",
-            ":",
-            "'",
-            '"',
-            "'descr'",
-            "'<f4'",
-            "'fortran_order'",
-            "False",
-            "True",
-            "'shape'",
-        ]
-        words += ["0", "3", "-1", "03", "9" * 25, " ", "\n", "\0", "[", "None", "é", "2**3", "'|b1'", "'>f4'", "1,"]
+        words = """{ } ( ) , : ' " 'descr' '<f4' 'fortran_order' False True 'shape' 0 3 -1 03 [ None é 2**3 '|b1' '>f4' 1,""".split()
+        words += ["9" * 25, " ", "\n", "\0"]
         header = "".join(random.choice(words, random.integers(0, 14)))
         text = bytearray(with_header("", (), header) + array.tobytes())
     elif way == 5:

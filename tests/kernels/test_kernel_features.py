@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from oplab import ops
 from oplab.toolchain import build
@@ -22,6 +22,7 @@ from tests.kernels.test_op_threads import run_driver, write
 from tests.support import run_python
 from tests.support.models import model_of
 
+pytestmark = pytest.mark.nightly
 LIBRARY = """\
 #include "oplab_kernel.h"
 
@@ -185,16 +186,11 @@ def texts_tensor(*values: str, dims: list[int] | None = None) -> TensorProto:
     return helper.make_tensor("texts", TensorProto.STRING, dims, [value.encode() for value in values])
 
 
-def empty(name: str, kind: int) -> AttributeProto:
-    return helper.make_attribute(name, [], attr_type=kind)
-
-
 class TestAttributes:
-    def session(self, library: Path, *more: AttributeProto, **attributes):
-        node = helper.make_node("Attributes", ["x"], ["y"], domain="test", **attributes)
-        node.attribute.extend(more)
-        kinds = {"x": TensorProto.STRING}, {"y": TensorProto.STRING}
-        return ops.session(model_of([node], *kinds, domains=[("test", 1)]), libraries=[library])
+    KINDS = dict.fromkeys("xy", TensorProto.STRING)
+
+    def session(self, library: Path, **attributes):
+        return session(library, "Attributes", ("x",), ("y",), self.KINDS, **attributes)
 
     def read(self, library: Path, **attributes) -> list[str]:
         x = np.array([], object)
@@ -204,42 +200,22 @@ class TestAttributes:
         texts = texts_tensor("", "größer", "with a\n new line")
         found = self.read(library, floats=[1.5, -2.0, 1e10], text="mode", texts=texts)
         assert found == ["mode", "1.5", "-2", "1e+10", "", "größer", "with a\n new line"]
-
-    @pytest.mark.parametrize("text", ["", " ", "日本", "x" * 100_000])
-    def test_any_string(self, library: Path, text: str):
-        assert self.read(library, text=text, texts=texts_tensor(text, text)) == [text, "0.5", text, text]
-
-    def test_defaults(self, library: Path):
+        assert self.read(library, text="", texts=texts_tensor()) == ["", "0.5"]
         assert self.read(library) == ["none", "0.5", "no", "texts"]
 
-    def test_a_tensor_without_strings(self, library: Path):
-        assert self.read(library, texts=texts_tensor()) == ["none", "0.5"]
-
-    @pytest.mark.parametrize("value", [1.5, 3, "text", [1, 2], ["a"], texts_tensor("a")])
-    def test_no_list_of_floats(self, library: Path, value):
-        with pytest.raises(Exception, match="Attributes: the attribute floats must be a list of floats"):
-            self.session(library, floats=value)
-
-    def test_an_empty_list_of_floats(self, library: Path):
-        with pytest.raises(Exception, match="Attributes: the attribute floats must be .* with at least one value"):
-            self.session(library, empty("floats", AttributeProto.FLOATS))
-
-    @pytest.mark.parametrize("value", [1.5, 3, [1, 2], [1.5], ["a"], texts_tensor("a")])
-    def test_no_string(self, library: Path, value):
-        with pytest.raises(Exception, match="Attributes: the attribute text must be a string"):
-            self.session(library, text=value)
-
     @pytest.mark.parametrize(
-        "value", [1.5, 3, "a", [1, 2], [1.5], ["a"], helper.make_tensor("", TensorProto.INT64, [1], [1])]
+        ("name", "values", "words"),
+        [
+            ("floats", [1.5, "text", [1, 2], texts_tensor("a")], "a list of floats"),
+            ("text", [1.5, 3, ["a"], texts_tensor("a")], "a string"),
+            ("texts", [3, "a", ["a"], helper.make_tensor("", TensorProto.INT64, [1], [1])], "a tensor of strings"),
+            ("texts", [texts_tensor("a", dims=[1, 1])], "a tensor of strings with one dimension"),
+        ],
     )
-    def test_no_tensor_of_strings(self, library: Path, value):
-        with pytest.raises(Exception, match="Attributes: the attribute texts must be a tensor of strings"):
-            self.session(library, texts=value)
-
-    @pytest.mark.parametrize("dims", [[], [1, 1]])
-    def test_other_dimensions(self, library: Path, dims: list):
-        with pytest.raises(Exception, match="texts must be a tensor of strings with one dimension"):
-            self.session(library, texts=texts_tensor("a", dims=dims))
+    def test_another_type(self, library: Path, name: str, values: list, words: str):
+        for value in values:
+            with pytest.raises(Exception, match=f"Attributes: the attribute {name} must be {words}"):
+                self.session(library, **{name: value})
 
     def test_one_that_is_missing_and_has_no_default(self, library: Path):
         given = {"needed_floats": [1.5], "needed_text": "a", "needed_texts": texts_tensor("a")}
@@ -253,7 +229,7 @@ class TestAttributes:
 class TestStrings:
     KINDS = {"x": TensorProto.STRING, "more": TensorProto.STRING, "y": TensorProto.STRING, "lengths": np.int64}
 
-    @pytest.mark.parametrize("shape", [(6,), (2, 3), (3, 1, 2), (), (0,), (2, 0)])
+    @pytest.mark.parametrize("shape", [(6,), (2, 3), (), (2, 0)])
     @pytest.mark.parametrize("more", [True, False])
     def test_any_shape_and_any_text(self, library: Path, shape: tuple, more: bool):
         words = np.array(["", "größer", "日本", "a b\n", "x" * 5000, "end"], object)
@@ -271,13 +247,6 @@ class TestStrings:
         _, lengths = both.run(None, {"x": np.array([""], object), "more": np.array(["a\0bc"], object)})
         assert lengths.tolist() == [4]
 
-    def test_a_refusal_leaves_the_session(self, library: Path):
-        both = session(library, "Strings", ("x", "more"), ("y", "lengths"), self.KINDS)
-        two, three = np.array(["a", "b"], object), np.array(["a", "b", "c"], object)
-        with pytest.raises(Exception, match=r"Strings: the shapes differ\."):
-            both.run(None, {"x": two, "more": three})
-        assert both.run(None, {"x": two, "more": two})[0].tolist() == ["aa", "bb"]
-
 
 class TestOptionalOutputs:
     KINDS = {"sum": np.float64, "text": TensorProto.STRING, "size": np.int64}
@@ -285,19 +254,7 @@ class TestOptionalOutputs:
     SHAPES = {"y": ["n"], "sum": [], "text": [3], "size": [1]}
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    @pytest.mark.parametrize(
-        "outputs",
-        [
-            ("y",),
-            ("y", "sum"),
-            ("y", "", "text"),
-            ("y", "", "", "size"),
-            ("y", "sum", ""),
-            ("y", "", "", ""),
-            ("y", "sum", "", "size"),
-            ("y", "sum", "text", "size"),
-        ],
-    )
+    @pytest.mark.parametrize("outputs", [("y",), ("y", "sum"), ("y", "", "text", ""), ("y", "sum", "text", "size")])
     def test_left_out_at_the_end_or_in_the_middle(self, library: Path, outputs: tuple[str, ...], dtype):
         made = session(library, "Stats", ("x",), outputs, self.KINDS | {"x": dtype, "y": dtype})
         given = [name for name in outputs if name]
@@ -314,12 +271,6 @@ class TestOptionalOutputs:
             model = model_of([node], {"x": np.float32}, wanted, {"x": ["n"]}, domains=[("test", 1)])
             for output in ops.session(model, libraries=[library]).get_outputs():
                 assert output.shape == self.SHAPES[output.name]
-
-    def test_nothing_reads_it(self, library: Path):
-        """An output that the node has and the model does not return is computed."""
-        node = helper.make_node("Stats", ["x"], ["y", "sum", "text", "size"], domain="test")
-        model = model_of([node], {"x": np.float32}, {"y": np.float32}, domains=[("test", 1)])
-        assert ops.session(model, libraries=[library]).run(None, {"x": np.ones(1, np.float32)})[0].tolist() == [2]
 
     @pytest.mark.parametrize("outputs", [("", "sum"), ("",)])
     def test_a_required_output_cannot_be_left_out(self, library: Path, outputs):
@@ -354,16 +305,6 @@ class TestConstantInputs:
         found = ops.session(model, libraries=[library]).run(None, {"x": np.ones(3, np.float32)})[0]
         assert found.tolist() == [3, 0, 0, 0, 0, 0]
 
-    def test_a_node_constant(self, library: Path):
-        value = numpy_helper.from_array(np.float32([5, 6]), "value")
-        nodes = [
-            helper.make_node("Constant", [], ["w"], value=value),
-            helper.make_node("Constants", ["x", "w"], ["y"], domain="test"),
-        ]
-        model = model_of(nodes, {"x": np.float32}, {"y": np.float32}, domains=[("test", 1)])
-        found = ops.session(model, libraries=[library]).run(None, {"x": np.ones(3, np.float32)})[0]
-        assert found.tolist() == [3, 0, 1, 0, 0, 11]
-
     def test_refusals(self, library: Path):
         kinds = dict.fromkeys("xwy", np.float32)
         with pytest.raises(Exception, match=r"Constants: input 1 is a constant of shape \[1, 2\]\."):
@@ -384,7 +325,7 @@ class TestScratch:
         for _ in range(3):
             assert np.array_equal(made.run(None, {"x": x})[0], x)
 
-    @pytest.mark.parametrize("size", [-1, 2**60, 2**63 - 1])
+    @pytest.mark.parametrize("size", [-1, 2**60])
     def test_impossible_sizes(self, library: Path, size: int):
         with pytest.raises(Exception, match=f"Scratches: scratch memory for {size} elements was asked for"):
             self.session(library, size=size).run(None, {"x": np.zeros(1)})
@@ -423,7 +364,6 @@ for _ in range(100):
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.nightly
 class TestUnderTheSanitizers:
     pytestmark = pytest.mark.skipif("OPLAB_FEATURES" in os.environ, reason="runs in their process already")
 
@@ -475,7 +415,6 @@ print(ort.__version__, y.tolist())
 """
 
 
-@pytest.mark.nightly
 @pytest.mark.skipif("OPLAB_FEATURES" in os.environ, reason="another runtime cannot load this library")
 def test_an_absent_output_in_an_older_runtime(library: Path, tmp_path: Path):
     wanted = [f"--target={tmp_path}", "--no-deps", f"onnxruntime=={OLDER}"]

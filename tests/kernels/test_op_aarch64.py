@@ -272,16 +272,6 @@ def agree(op: str, y: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance * known)
 
 
-def test_a_set_of_another_processor(machine: Machine, model):
-    folder, _, _ = model
-    command = [*machine.command, "model.onnx", "--in-process", "--list"]
-    env = {**os.environ, "OPLAB_SIMD": "avx2"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
-    assert "OPLAB_SIMD is avx2, which is not an instruction set of this build." in done.stderr
-    assert "one of: neon, plain." in done.stderr and done.stdout == ""
-
-
 def test_the_product_keeps_its_sums_in_registers(machine: Machine):
     code = machine_code.functions(machine.library, machine.objdump)
     for simd in SETS:

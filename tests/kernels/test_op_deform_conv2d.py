@@ -1,11 +1,11 @@
-"""``oplab::DeformConv2d`` against ONNX Runtime's own DeformConv and a reference in Python; torchvision where it is there."""
+"""``oplab::DeformConv2d`` against ONNX Runtime's own DeformConv and a reference in Python."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from oplab import ops
 from tests.support.deform_conv2d import CASES, INPUTS, close, make_feed, make_model, ours, reference, standard
@@ -23,30 +23,6 @@ class TestValues:
         assert y.dtype == dtype
         close(y, reference(**feed, **attributes))
         close(y, standard(feed, **attributes))
-
-    @pytest.mark.parametrize(
-        "case", [name for name, sizes in CASES.items() if name != "pads differ" and "all" not in name]
-    )
-    def test_torchvision(self, case: str):
-        import torch
-        import torchvision
-
-        sizes = {**CASES[case]}
-        if len(set(sizes.get("pads", ()))) > 1:
-            sizes["pads"] = (1, 1, 1, 1)  # torchvision pads both sides alike
-        feed, attributes = make_feed(**sizes)
-        tensors = {name: torch.from_numpy(value) for name, value in feed.items()}
-        expected = torchvision.ops.deform_conv2d(
-            tensors["X"],
-            tensors["offset"],
-            tensors["W"],
-            tensors["B"],
-            stride=attributes["strides"],
-            padding=attributes["pads"][:2],
-            dilation=attributes["dilations"],
-            mask=tensors["mask"],
-        )
-        close(ours(feed, **attributes), expected.numpy())
 
     def test_no_offset_is_a_convolution(self):
         feed, attributes = make_feed()
@@ -89,18 +65,6 @@ class TestValues:
 
 
 class TestOddNumbers:
-    def test_a_nan_in_an_offset_reaches_its_own_pixel_only(self):
-        feed, attributes = make_feed(n=1)
-        feed["offset"][0, 4, 2, 3] = np.nan
-        y = ours(feed, **attributes)
-        assert np.isnan(y[0, :, 2, 3]).all() and np.isnan(y).sum() == y.shape[1]
-
-    def test_infinity_in_an_offset_looks_outside(self):
-        feed, attributes = make_feed(n=1)
-        for value in (np.inf, -np.inf, 3e38, -3e38):
-            feed["offset"][0, 5, 1, 1] = value
-            close(ours(feed, **attributes), reference(**feed, **attributes))
-
     def test_a_nan_outside_the_samples_does_not_count(self):
         feed, attributes = make_feed(n=1, size=(8, 8), pads=(1, 1, 1, 1))
         feed["X"][0, :, 0, 0] = np.nan
@@ -125,21 +89,16 @@ class TestRefused:
                 {"strides": [1, 0]},
                 "each value of the attribute strides must be between 1 and 536870912, but it is [1, 0].",
             ),
-            ({"strides": [-1, 1]}, "each value of the attribute strides"),
             ({"strides": [1 << 40, 1]}, "each value of the attribute strides"),
-            ({"dilations": [1, 1, 1]}, "the attribute dilations must have 2 values"),
             ({"dilations": [0, 1]}, "each value of the attribute dilations"),
             ({"pads": [1, 1]}, "the attribute pads must have 4 values, but it is [1, 1]."),
             ({"pads": [0, 0, 0, -1]}, "each value of the attribute pads must be between 0"),
             ({"kernel_shape": [3]}, "the attribute kernel_shape must have 2 values"),
-            ({"kernel_shape": [3, -3]}, "each value of the attribute kernel_shape"),
             ({"group": 0}, "the attribute group must be between 1 and 536870912, but it is 0."),
-            ({"group": -(1 << 63)}, "the attribute group"),
             ({"offset_group": -1}, "the attribute offset_group must be between 1"),
             ({"group": 1.0}, "the attribute group must be an int"),
             ({"strides": 1}, "the attribute strides must be a list of ints"),
             ({"pads": [0.0, 0.0, 0.0, 0.0]}, "the attribute pads must be a list of ints"),
-            ({"pads": "same"}, "the attribute pads must be a list of ints"),
         ],
     )
     def test_attributes_when_the_session_is_made(self, attributes: dict, words: str):
@@ -152,26 +111,20 @@ class TestRefused:
         [
             ({"X": (2, 4, 7)}, {}, "X must have 4 dimensions [N, C, H, W], but its shape is [2, 4, 7]."),
             ({"W": (5, 4, 3)}, {}, "W must have 4 dimensions [oC, C/group, kH, kW], but its shape is [5, 4, 3]."),
-            ({"X": ()}, {}, "X must have 4 dimensions"),
             (
                 {"W": (5, 3, 3, 3)},
                 {},
                 "W must have 4 channels for each of the 1 groups of X's 4, but its shape is [5, 3, 3, 3].",
             ),
             ({"offset": (2, 18, 7, 5)}, {}, "offset must have the shape [2, 18, 7, 6], but it is [2, 18, 7, 5]."),
-            ({"offset": (1, 18, 7, 6)}, {}, "offset must have the shape [2, 18, 7, 6]"),
-            ({"offset": (2, 18)}, {}, "offset must have the shape"),
             ({"B": (4,)}, {}, "B must have the shape [5], but it is [4]."),
-            ({"B": ()}, {}, "B must have the shape [5], but it is []."),
             ({"mask": (2, 18, 7, 6)}, {}, "mask must have the shape [2, 9, 7, 6], but it is [2, 18, 7, 6]."),
             (
                 {"X": (2, 0, 7, 6)},
                 {},
                 "all sizes but N must be between 1 and 536870912, but X is [2, 0, 7, 6] and W is",
             ),
-            ({"W": (0, 4, 3, 3)}, {}, "all sizes but N"),
             ({}, {"group": 3}, "the attribute group must divide the channels of X and of the output, but group is 3"),
-            ({}, {"group": 2}, "the attribute group must divide the channels"),
             (
                 {},
                 {"offset_group": 3},
@@ -183,9 +136,7 @@ class TestRefused:
                 {"dilations": [9, 1]},
                 "the kernel does not fit into the image: along the height the image has 7, the pads have 2 and the dilated kernel has 19.",
             ),
-            ({}, {"dilations": [1, 536870912]}, "the kernel does not fit into the image: along the width"),
             ({}, {"pads": [536870912] * 4}, "offset must have the shape [2, 18, 1073741829, 1073741828], but it is"),
-            ({}, {"strides": [2, 1]}, "offset must have the shape [2, 18, 4, 6], but it is [2, 18, 7, 6]."),
         ],
     )
     def test_shapes_when_it_runs(self, changed: dict, attributes: dict, words: str):
@@ -197,23 +148,8 @@ class TestRefused:
         assert f"DeformConv2d: {words}" in str(caught.value), caught.value
         assert type(caught.value).__name__ == "InvalidArgument"
 
-    @pytest.mark.parametrize(
-        "inputs", [("X", "W"), ("X",), ("X", "", "offset"), (*INPUTS, "more"), ("", "W", "offset")]
-    )
-    def test_inputs_missing_or_too_many(self, inputs: tuple):
-        with pytest.raises(Exception, match="input size|marked single|Node with schema"):
-            ops.session(make_model(inputs))
 
-    def test_dtypes_that_differ(self):
-        model = make_model()
-        model.graph.input[2].type.tensor_type.elem_type = TensorProto.DOUBLE
-        with pytest.raises(Exception, match="DeformConv2d"):
-            ops.session(model)
-
-
-@DTYPES
-def test_named_dimensions_reach_the_output(dtype):
+def test_named_dimensions_reach_the_output():
     shapes = {"X": ["n", 4, "h", "w"], "W": [5, 4, 3, 3], "offset": ["n", 18, "oh", "ow"]}
-    (output,) = ops.session(make_model(INPUTS[:3], dtype, shapes)).get_outputs()
-    assert output.shape == ["n", 5, "oh", "ow"]
-    assert output.type == f"tensor({'float' if dtype is np.float32 else 'double'})"
+    (output,) = ops.session(make_model(INPUTS[:3], np.float64, shapes)).get_outputs()
+    assert (output.type, output.shape) == ("tensor(double)", ["n", 5, "oh", "ow"])

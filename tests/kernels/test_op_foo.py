@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from onnx import TensorProto
 
 from oplab import ops
 from tests.support.dtypes import DTYPES
@@ -57,12 +56,6 @@ class TestValues:
         expected = reference(**feed, attr1=attr1, attr2=attr2)
         close(foo(*map(torch.from_numpy, feed.values()), attr1, attr2).numpy(), expected)
         close(in_ort(feed, attr1, attr2), expected)
-
-    @pytest.mark.parametrize("attr2", EXPONENTS)
-    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-    def test_as_pytorch_itself(self, dtype: torch.dtype, attr2: int):
-        a, b = tensors(50, dtype=dtype)
-        torch.testing.assert_close(foo(a, b, 1.5, attr2), (1.5 * a.double() + b.double() ** attr2).to(dtype))
 
     def test_corners(self):
         """0**0 is 1, also here; NaN and infinity go through; 0 to a negative power is infinite."""
@@ -128,13 +121,20 @@ class TestInPyTorch:
             assert result.is_contiguous()
             torch.library.opcheck(torch.ops.oplab.foo_forward.default, (x, y, 0.5, 2))
 
-    @pytest.mark.parametrize(("a", "b"), [((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 3), (3, 2)), ((1,), ()), ((0,), (1,))])
-    @pytest.mark.parametrize("device", ["cpu", "meta"])
-    def test_shapes_are_never_broadcast(self, a: tuple, b: tuple, device: str):
+    @pytest.mark.parametrize(("a", "b"), [((2, 3), (2, 1)), ((2, 3), (3, 2)), ((1,), ())])
+    def test_shapes_are_never_broadcast(self, a: tuple, b: tuple):
+        """Nor in ONNX Runtime."""
+        feed = {"input1": np.zeros(a, np.float32), "input2": np.zeros(b, np.float32)}
+        tensors = [torch.from_numpy(value) for value in feed.values()]
         words = f"input1 and input2 must have the same shape, but input1 is {list(a)} and input2 is {list(b)}."
-        with pytest.raises(RuntimeError) as caught:
-            foo(torch.zeros(a, device=device), torch.zeros(b, device=device), 1.0, 2)
-        assert words in str(caught.value)
+        for call in (
+            lambda: foo(*tensors, 1.0, 2),
+            lambda: foo(*(each.to("meta") for each in tensors), 1.0, 2),
+            lambda: in_ort(feed, 1.0, 2),
+        ):
+            with pytest.raises(Exception) as caught:
+                call()
+            assert words in str(caught.value)
 
     @pytest.mark.parametrize("device", ["cpu", "meta"])
     def test_dtypes_are_never_promoted(self, device: str):
@@ -142,42 +142,31 @@ class TestInPyTorch:
         with pytest.raises(RuntimeError, match=words):
             foo(torch.zeros(2, device=device), torch.zeros(2, device=device, dtype=torch.float64), 1.0, 2)
 
-    @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+    @pytest.mark.parametrize("dtype", [torch.int64, torch.complex64], ids=str)
     @pytest.mark.parametrize("device", ["cpu", "meta"])
     def test_only_real_floats(self, dtype: torch.dtype, device: str):
+        x = torch.zeros(2, dtype=dtype, device=device)
         with pytest.raises(
             RuntimeError, match="input1 and input2 must be float32, float64, float16 or bfloat16, but they"
         ):
-            foo(torch.zeros(2, dtype=dtype, device=device), torch.zeros(2, dtype=dtype, device=device), 1.0, 2)
+            foo(x, x, 1.0, 2)
 
-    @pytest.mark.parametrize("attr2", [2**53 + 1, -(2**53) - 1, 2**62])
+    @pytest.mark.parametrize("attr2", [2**53 + 1, -(2**53) - 1])
     @pytest.mark.parametrize("device", ["cpu", "meta"])
     def test_an_exponent_that_a_double_cannot_hold(self, attr2: int, device: str):
         with pytest.raises(RuntimeError, match=f"attr2 must be between -2..53 and 2..53, but it is {attr2}"):
             foo(torch.zeros(2, device=device), torch.zeros(2, device=device), 1.0, attr2)
 
-    def test_a_float_exponent(self):
-        with pytest.raises(RuntimeError, match="attr2"):
-            foo(torch.zeros(2), torch.zeros(2), 1.0, 2.5)
+    def test_one_device(self):
+        with pytest.raises(RuntimeError, match="input2 must be on input1's device, but input2 is on meta"):
+            foo(torch.zeros(2), torch.zeros(2, device="meta"), 1.0, 2)
 
-    @pytest.mark.parametrize(("here", "there"), [("cpu", "meta"), ("meta", "cpu")])
-    def test_one_device(self, here: str, there: str):
-        with pytest.raises(RuntimeError, match=f"input2 must be on input1's device, but input2 is on {there}"):
-            foo(torch.zeros(2, device=here), torch.zeros(2, device=there), 1.0, 2)
-
-    def test_sparse(self):
-        with pytest.raises((RuntimeError, NotImplementedError), match="foo_forward"):
-            foo(torch.ones(2, 2).to_sparse(), torch.ones(2, 2).to_sparse(), 1.0, 2)
-
-    @pytest.mark.parametrize("grad", [False, True])
-    @pytest.mark.parametrize("attr2", [0, 1, 3, -2])
-    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-    def test_opcheck(self, dtype: torch.dtype, attr2: int, grad: bool):
-        torch.library.opcheck(torch.ops.oplab.foo_forward.default, (*tensors(2, 3, dtype=dtype, grad=grad), 0.5, attr2))
-
-    @pytest.mark.parametrize("shape", [(), (0, 3), (1, 1)])
-    def test_opcheck_of_odd_shapes(self, shape: tuple[int, ...]):
-        torch.library.opcheck(torch.ops.oplab.foo_forward.default, (*tensors(*shape, grad=True), 0.5, 2))
+    @pytest.mark.parametrize("attr2", [0, 3])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+    def test_opcheck(self, dtype: torch.dtype, attr2: int):
+        for shape, grad in (((2, 3), False), ((2, 3), True), ((), True), ((0, 3), True)):
+            args = (*tensors(*shape, dtype=dtype, grad=grad), 0.5, attr2)
+            torch.library.opcheck(torch.ops.oplab.foo_forward.default, args)
 
     @pytest.mark.parametrize("attr2", EXPONENTS)
     def test_gradients(self, attr2: int):
@@ -192,33 +181,12 @@ class TestInPyTorch:
         foo(a, b, 2.0, attr2).sum().backward()
         assert b.grad.tolist() == [float(attr2 == 1)] * 3 and a.grad.tolist() == [2.0] * 3
 
-    def test_the_gradient_of_one_input_alone(self):
-        a, b = tensors(3, 4)
-        a.requires_grad_()
-        foo(a, b, 5.0, 2).sum().backward()
-        assert torch.equal(a.grad, torch.full_like(a, 5.0)) and b.grad is None
-
     @pytest.mark.parametrize(("dtype", "attr2"), [(torch.bfloat16, 258), (torch.float16, 2050)])
     def test_the_gradient_of_a_power_that_the_dtype_cannot_count(self, dtype: torch.dtype, attr2: int):
         """attr2 - 1 is odd, and no number of the dtype: rounded to an even one, the gradient at -1 had the wrong sign."""
         a, b = torch.ones(1, dtype=dtype), torch.full((1,), -1.0, dtype=dtype, requires_grad=True)
         foo(a, b, 1.0, attr2).sum().backward()
         assert b.grad.item() == torch.tensor(-float(attr2)).to(dtype).item()
-
-    def test_gradients_keep_their_dtype(self):
-        a, b = tensors(3, dtype=torch.bfloat16, grad=True)
-        foo(a, b, 0.5, 2).sum().backward()
-        assert a.grad.dtype == b.grad.dtype == torch.bfloat16
-
-    def test_dynamic_shapes_are_exported(self):
-        class Net(torch.nn.Module):
-            def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-                return torch.ops.oplab.foo_forward(a, b, 0.5, 2)
-
-        rows = torch.export.Dim("rows", min=1, max=100)
-        program = torch.export.export(Net(), tensors(4, 3), dynamic_shapes=({0: rows}, {0: rows}))
-        a, b = tensors(9, 3)
-        torch.testing.assert_close(program.module()(a, b), 0.5 * a + b**2)
 
 
 class TestInONNXRuntime:
@@ -228,45 +196,14 @@ class TestInONNXRuntime:
             ({"attr2": 2}, "Foo: the attribute attr1 is missing."),
             ({"attr1": 1.0}, "Foo: the attribute attr2 is missing."),
             ({"attr1": 1, "attr2": 2}, "Foo: the attribute attr1 must be a float"),
-            ({"attr1": "1", "attr2": 2}, "Foo: the attribute attr1 must be a float"),
-            ({"attr1": [1.0], "attr2": 2}, "Foo: the attribute attr1 must be a float"),
             ({"attr1": 1.0, "attr2": 2.0}, "Foo: the attribute attr2 must be an int"),
-            ({"attr1": 1.0, "attr2": "2"}, "Foo: the attribute attr2 must be an int"),
-            ({"attr1": 1.0, "attr2": [2]}, "Foo: the attribute attr2 must be an int"),
             ({"attr1": 1.0, "attr2": 2**60}, "Foo: the attribute attr2 must be between -2**53 and 2**53, but it is 1"),
-            (
-                {"attr1": 1.0, "attr2": -(2**53) - 1},
-                "the attribute attr2 must be between -2**53 and 2**53, but it is -9",
-            ),
         ],
     )
-    @DTYPES
-    def test_attributes_are_checked_when_the_session_is_made(self, dtype, attributes: dict, words: str):
+    def test_attributes_are_checked_when_the_session_is_made(self, attributes: dict, words: str):
         with pytest.raises(Exception) as caught:
-            ops.session(make_model(dtype, **attributes))
+            ops.session(make_model(**attributes))
         assert words in str(caught.value)
-
-    @pytest.mark.parametrize(("a", "b"), [((2, 3), (3, 2)), ((2, 3), (3,)), ((2, 3), (2, 1)), ((0,), (1,)), ((1,), ())])
-    def test_shapes_that_differ(self, a: tuple, b: tuple):
-        session = ops.session(make_model(attr1=1.0, attr2=2))
-        with pytest.raises(Exception) as caught:
-            session.run(None, {"input1": np.zeros(a, np.float32), "input2": np.zeros(b, np.float32)})
-        words = f"Foo: input1 and input2 must have the same shape, but input1 is {list(a)} and input2 is {list(b)}."
-        assert words in str(caught.value) and type(caught.value).__name__ == "InvalidArgument"
-        assert session.run(None, pair(2, 3))[0].shape == (2, 3)  # the session goes on
-
-    @pytest.mark.parametrize("dtype", [TensorProto.INT64, TensorProto.FLOAT16])
-    def test_a_wrong_dtype_is_refused_when_loaded(self, dtype: int):
-        model = make_model(attr1=1.0, attr2=2)
-        model.graph.input[1].type.tensor_type.elem_type = dtype
-        with pytest.raises(Exception, match=r"of input parameter \(input2\) of operator \(Foo\)"):
-            ops.session(model)
-
-    def test_two_dtypes_are_refused_when_loaded(self):
-        model = make_model(attr1=1.0, attr2=2)
-        model.graph.input[1].type.tensor_type.elem_type = TensorProto.DOUBLE
-        with pytest.raises(Exception, match="Foo"):
-            ops.session(model)
 
     @pytest.mark.parametrize("version", [2, None])
     def test_from_version_2_of_the_domain(self, version: int):
@@ -277,21 +214,15 @@ class TestInONNXRuntime:
         with pytest.raises(Exception, match=r"oplab:Foo\(-1\) is not a registered function/op"):
             ops.session(make_model(version=1, attr1=1.0, attr2=2))
 
-    def test_a_model_without_the_domain_s_version_gets_the_newest(self):
-        assert ops.session(make_model(version=None, attr1=1.0, attr2=2)).run(None, pair(2))[0].shape == (2,)
-
     @pytest.mark.parametrize(
         ("shapes", "expected"),
         [
             ((["n", 3], ["n", 3]), ["n", 3]),
-            ((["n", 3], None), ["n", 3]),
             ((None, [4, 3]), [4, 3]),
             (([None, 3], [5, None]), [5, 3]),
-            (([None, 3], [None, 3]), [None, 3]),
             ((None, None), []),
         ],
     )
-    @DTYPES
-    def test_the_output_s_shape_is_known_before_it_runs(self, dtype, shapes: tuple, expected: list):
-        (output,) = ops.session(make_model(dtype, shapes, attr1=1.0, attr2=2)).get_outputs()
-        assert output.type == f"tensor({'float' if dtype is np.float32 else 'double'})" and sizes(output) == expected
+    def test_the_output_s_shape_is_known_before_it_runs(self, shapes: tuple, expected: list):
+        (output,) = ops.session(make_model(np.float64, shapes, attr1=1.0, attr2=2)).get_outputs()
+        assert output.type == "tensor(double)" and sizes(output) == expected

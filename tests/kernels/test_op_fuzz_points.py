@@ -7,7 +7,6 @@ to it, and refuse in the same words.
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,24 +16,13 @@ import pytest
 from oplab import ops
 from oplab.toolchain import build
 from tests.support import knn, resize
-from tests.support.fuzz import DTYPES, ODD_VALUES, expect_variety, strided, under_the_sanitizers
+from tests.support.fuzz import DTYPES, ODD_VALUES, expect_variety, outcome, same_outcome, strided, under_the_sanitizers
 
 pytestmark = pytest.mark.nightly
 
 CASES = 10_000
 ODD_OFFSETS = (-1, 0, 1, 10**6, 2**31 - 1, -(2**31))
 CLOUDS = tuple(knn.CLOUDS)
-
-
-def outcome(call) -> tuple[tuple[np.ndarray, ...] | None, str]:
-    """What came: arrays, or the sentence of a refusal without what each runtime puts before it."""
-    try:
-        return call(), ""
-    except Exception as error:
-        ours = r"(?:\.cpp:\d+, |(?:Status Message|initialization): (?:KNNQuery|DynamicResize): )(.*)"
-        found = re.search(ours, str(error))
-        assert found, f"not a refusal of ours: {error!r}"
-        return None, found[1]
 
 
 def refused_offset(name: str, offset: np.ndarray, n: int) -> str | None:
@@ -111,7 +99,7 @@ def knn_case(random: np.random.Generator, library: str) -> str:
     refused = refused_by_knn(nsample, **feed)
     came = outcome(lambda: tuple(t.numpy() for t in torch.ops.oplab.knn_query(nsample, **in_torch)))
     ort = outcome(lambda: tuple(knn_session(library, nsample, inputs, dtype, offset_dtype).run(None, feed)))
-    if not judge(refused, came, ort):
+    if not same_outcome(refused, came, ort):
         return f"refused for {refused}"
     for answer, expected in zip(came[0], knn.reference(nsample, **feed), strict=True):
         assert answer.dtype == expected.dtype
@@ -164,7 +152,7 @@ def resize_case(random: np.random.Generator, library: str) -> str:
     in_torch = [torch.from_numpy(strided(value, random)) for value in (x, scales)]
     came = outcome(lambda: (torch.ops.oplab.dynamic_resize(*in_torch).numpy(),))
     ort = outcome(lambda: tuple(resize_session(library, dtype).run(None, {"x": x, "scales": scales})))
-    if not judge(refused, came, ort):
+    if not same_outcome(refused, came, ort):
         return f"refused for {refused}"
     (y,) = came[0]
     expected = resize.reference(x, scales)
@@ -178,41 +166,17 @@ def resize_case(random: np.random.Generator, library: str) -> str:
     return "answered, and its gradient" if case_has_gradient else "answered"
 
 
-def judge(refused: str | None, in_torch: tuple, in_ort: tuple) -> bool:
-    """Whether there is an answer. Both runtimes have given the same one, or the same sentence."""
-    (answers, sentence), (ort_answers, ort_sentence) = in_torch, in_ort
-    assert sentence == ort_sentence, (sentence, ort_sentence)
-    if refused:
-        assert sentence.startswith((f"{refused} ", f"{refused}[")) and sentence.endswith("."), (refused, sentence)
-        return False
-    assert not sentence, sentence
-    for answer, ort_answer in zip(answers, ort_answers, strict=True):
-        assert np.array_equal(answer, ort_answer), (answer, ort_answer)
-    return True
-
-
-def fuzz(cases: range, ort_library: str) -> Counter:
-    """How often each operator came to which outcome. The operators of PyTorch are loaded already."""
-    outcomes: Counter = Counter()
-    for case in cases:
-        run = (knn_case, resize_case)[case % 2]
-        try:
-            outcomes[run.__name__, run(np.random.default_rng([2027, case]), ort_library)] += 1
-        except AssertionError as error:
-            raise AssertionError(f"case {case} of {run.__name__}: {error}") from error
-    return outcomes
-
-
 def test_ten_thousand_calls_under_the_sanitizers():
     """In two processes, half of the cases each."""
     code = f"""
 import sys
 import torch
-from tests.kernels import test_op_fuzz_points
+from tests.kernels.test_op_fuzz_points import knn_case, resize_case
+from tests.support.fuzz import fuzz
 torch.ops.load_library({str(build.compile_sanitized("torch"))!r})
 cases = range(int(sys.argv[1]), int(sys.argv[2]))
-for (name, outcome), count in sorted(test_op_fuzz_points.fuzz(cases, {str(build.compile_sanitized("ort"))!r}).items()):
-    print(name, outcome, count, sep=": ")
+for outcome, count in fuzz(cases, (knn_case, resize_case), 2027, {str(build.compile_sanitized("ort"))!r}).items():
+    print(outcome, count, sep=": ")
 """
 
     def run(first: int) -> Counter[str]:

@@ -171,21 +171,15 @@ def test_my_add_beyond_the_largest_number():
 
 @HALVES
 @pytest.mark.parametrize("kind", knn.CLOUDS)
-@pytest.mark.parametrize("offset_dtype", [np.int64, np.int32], ids=lambda dtype: dtype.__name__)
 @pytest.mark.filterwarnings(
     "ignore:overflow encountered in cast"
 )  # the distances between some points are too large for float16
-def test_knn_query(dtype, kind, offset_dtype):
+def test_knn_query(dtype, kind):
     xyz, offset = knn.cloud(kind, 300, np.float32)
     new_xyz, new_offset = knn.cloud(kind, 40, np.float32, seed=1)
     largest = np.float32(65_504 if dtype == FLOAT16 else 3e18)  # a square of more is infinity in float32
     xyz, new_xyz = np.clip(xyz, -largest, largest), np.clip(new_xyz, -largest, largest)
-    feed = {
-        "xyz": xyz.astype(dtype),
-        "offset": offset.astype(offset_dtype),
-        "new_xyz": new_xyz.astype(dtype),
-        "new_offset": new_offset.astype(offset_dtype),
-    }
+    feed = {"xyz": xyz.astype(dtype), "offset": offset, "new_xyz": new_xyz.astype(dtype), "new_offset": new_offset}
     for given in (feed, {name: feed[name] for name in ("xyz", "offset")}):
         idx, dist = in_ort("KNNQuery", given, ("idx", "dist"), nsample=7)
         model = one_node("KNNQuery", given, outputs=("idx", "dist"), nsample=7)
@@ -250,15 +244,6 @@ class TestRMSNorm:
         square = np.mean(x * x, axis=-1, keepdims=True) if x.size else np.ones((*x.shape[:-1], 1))
         return x / np.sqrt(square + np.float32(epsilon)) * weight
 
-    def test_squares_beyond_float16(self):
-        feed = {"x": np.full((2, 8), 300, FLOAT16), "weight": np.ones(8, FLOAT16)}
-        np.testing.assert_array_equal(in_ort("RMSNorm", feed)[0], np.ones((2, 8), FLOAT16))
-
-    def test_a_long_row_of_bfloat16(self):
-        """Added up in bfloat16, the sum of squares would stay at 256."""
-        feed = {"x": np.ones((1, 4096), BFLOAT16), "weight": np.ones(4096, BFLOAT16)}
-        np.testing.assert_array_equal(in_ort("RMSNorm", feed)[0], np.ones((1, 4096), BFLOAT16))
-
     @HALVES
     def test_nan_stays_in_its_row(self, dtype):
         x = noise(4, 70, dtype=dtype)
@@ -275,14 +260,6 @@ class TestRMSNorm:
         one, two = (in_ort("RMSNorm", feed, session=partial(WHOLE, threads=threads))[0] for threads in (1, 2))
         assert one.tobytes() == two.tobytes()
         expect_rounded_once(one[::300], self.exact(feed["x"][::300], feed["weight"], 1e-5))
-
-    @pytest.mark.parametrize("simd", ["plain", ""])
-    def test_the_same_bits_with_every_set(self, monkeypatch, simd):
-        """Squares of halves are exact in float32, so that fused multiply-add changes nothing."""
-        feed = {"x": noise(5, 1001, dtype=BFLOAT16), "weight": np.ones(1001, BFLOAT16)}
-        first = in_ort("RMSNorm", feed)[0]
-        monkeypatch.setenv("OPLAB_SIMD", simd)
-        np.testing.assert_array_equal(in_ort("RMSNorm", feed)[0], first)
 
     @pytest.mark.parametrize(
         ("x", "weight", "words"),

@@ -71,10 +71,6 @@ struct Failing {
     return Ort::Status{nullptr};
   }
 
-  static void InferShapes(Shapes& shapes) {
-    shapes.dims(77);  // there is no such input: no shape is inferred, and nothing else happens
-  }
-
   const int64_t how;
 };
 
@@ -162,10 +158,8 @@ class TestOptionalInputs:
         ("inputs", "idx", "dist"),
         [
             (("xyz", "offset"), [15, 1, -1, -1], [7, 0.5]),
-            (("xyz", "offset", ""), [15, 1, -1, -1], [7, 0.5]),
             (("xyz", "offset", "", ""), [15, 1, -1, -1], [7, 0.5]),
             (("xyz", "offset", "new_xyz"), [15, 1, 6, -1], [8, 0.5]),
-            (("xyz", "offset", "new_xyz", ""), [15, 1, 6, -1], [8, 0.5]),
             (("xyz", "offset", "", "new_offset"), [15, 1, -1, 2], [7, 1]),
             (("xyz", "offset", "new_xyz", "new_offset"), [15, 1, 6, 2], [8, 1]),
         ],
@@ -183,17 +177,16 @@ class TestOptionalInputs:
         with pytest.raises(Exception, match="input size|marked single|Node with schema"):
             ops.session(self.mixed(inputs, np.float32), libraries=[library])
 
-    @DTYPES
-    def test_the_types_and_shapes_of_both_outputs(self, library: Path, dtype):
+    def test_the_types_and_shapes_of_both_outputs(self, library: Path):
         shapes = {"xyz": ["n", 3], "new_xyz": ["m", 3]}
         for inputs, name in (
             (("xyz", "offset"), "n"),
             (("xyz", "offset", "new_xyz", "new_offset"), "m"),
             (("xyz", "offset", "", "new_offset"), "n"),
         ):
-            idx, dist = ops.session(self.mixed(inputs, dtype, shapes), libraries=[library]).get_outputs()
+            idx, dist = ops.session(self.mixed(inputs, np.float64, shapes), libraries=[library]).get_outputs()
             assert (idx.type, idx.shape) == ("tensor(int32)", [name, 7])
-            assert dist.type == f"tensor({'float' if dtype is np.float32 else 'double'})" and dist.shape == [name, 7]
+            assert (dist.type, dist.shape) == ("tensor(double)", [name, 7])
 
 
 class TestFailures:
@@ -229,31 +222,30 @@ class TestFailures:
             ops.session(self.failing(how), libraries=[library])
         assert words in str(caught.value)
 
-    def test_in_the_inference_of_shapes(self, library: Path):
-        session = ops.session(self.failing(0), libraries=[library])
-        assert session.run(None, {"x": np.zeros(2, np.float32)})[0].shape == (2,)
-
-    @pytest.mark.parametrize("version", [1, 2])
-    def test_before_the_version_from_which_it_exists(self, library: Path, version: int):
+    def test_before_the_version_from_which_it_exists(self, library: Path):
         with pytest.raises(Exception, match="test:Failing.* is not a registered function/op"):
-            ops.session(self.failing(0, test=version), libraries=[library])
+            ops.session(self.failing(0, test=2), libraries=[library])
 
 
-@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 20, 101])
-def test_the_pieces_of_a_loop_do_not_depend_on_the_threads(library: Path, size: int):
-    node = helper.make_node("Pieces", ["x"], ["y"], domain="test", piece=10)
-    model = make_model([node], {"x": (TensorProto.FLOAT, None)}, {"y": (TensorProto.INT64, None)})
-    for threads in (1, 2, 5):
-        (y,) = ops.session(model, libraries=[library], threads=threads).run(None, {"x": np.zeros(size, np.float32)})
+PIECES = make_model(
+    [helper.make_node("Pieces", ["x"], ["y"], domain="test", piece=10)],
+    {"x": (TensorProto.FLOAT, None)},
+    {"y": (TensorProto.INT64, None)},
+)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_pieces_of_a_loop_do_not_depend_on_the_threads(library: Path, threads: int):
+    session = ops.session(PIECES, libraries=[library], threads=threads)
+    for size in (0, 1, 9, 10, 11, 20, 101):
+        (y,) = session.run(None, {"x": np.zeros(size, np.float32)})
         assert y.tolist() == [i // 10 for i in range(size)]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_an_exception_of_a_piece_becomes_a_status(library: Path, threads: int):
     """On whichever thread it is thrown, in one piece or in all of them; the session lives on."""
-    node = helper.make_node("Pieces", ["x"], ["y"], domain="test", piece=10)
-    model = make_model([node], {"x": (TensorProto.FLOAT, None)}, {"y": (TensorProto.INT64, None)})
-    session = ops.session(model, libraries=[library], threads=threads)
+    session = ops.session(PIECES, libraries=[library], threads=threads)
     for wrong in (*range(0, 1000, 37), slice(None)):
         x = np.zeros(1000, np.float32)
         x[wrong] = -1
@@ -273,7 +265,7 @@ class TestShapesOfADimensionWithoutAName:
         "Shape": ([helper.make_node("Shape", ["m"], ["s"]), helper.make_node("Expand", ["k", "s"], ["y"])], (5, 3)),
     }
 
-    @pytest.mark.parametrize("shape", [[None, 3], ["n", 3], [None, None], None, [5, 3], ["n", None]])
+    @pytest.mark.parametrize("shape", [[None, 3], [None, None], None])
     @pytest.mark.parametrize("tail", TAILS)
     def test_an_operator_behind_it(self, tail: str, shape: list | None):
         nodes, expected = self.TAILS[tail]
@@ -286,10 +278,8 @@ class TestShapesOfADimensionWithoutAName:
     @pytest.mark.parametrize(
         ("shape", "expected"), [(["n", 3], ["n", 3]), ([2, 3], [2, 3]), ([None, 3], [None, 3]), (None, [])]
     )
-    @DTYPES
-    def test_what_is_known(self, dtype, shape: list | None, expected: list):
-        node = helper.make_node("MyAdd", ["a", "b"], ["y"], domain="oplab")
-        kind = ONNX_TYPES[dtype]
+    def test_what_is_known(self, shape: list | None, expected: list):
+        node, kind = helper.make_node("MyAdd", ["a", "b"], ["y"], domain="oplab"), TensorProto.DOUBLE
         model = make_model([node], {"a": (kind, shape), "b": (kind, shape)}, {"y": (kind, None)})
         (output,) = ops.session(model).get_outputs()
-        assert sizes(output) == expected and output.type == f"tensor({'float' if dtype is np.float32 else 'double'})"
+        assert sizes(output) == expected and output.type == "tensor(double)"

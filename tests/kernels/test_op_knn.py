@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from onnx import TensorProto
 
 from oplab import ops
 from tests.support.dtypes import DTYPES
 from tests.support.knn import CLOUDS, NAMES, cloud, in_ort, in_torch, make_model, reference
-from tests.support.models import retyped, rewired, sizes
+from tests.support.models import sizes
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -21,26 +19,26 @@ pytestmark = pytest.mark.usefixtures("compiled")
 RUNTIMES = pytest.mark.parametrize("run", [in_torch, in_ort])
 
 
-def agree(run, nsample: int, feed: dict[str, np.ndarray]) -> None:
-    idx, dist = run(nsample, feed)
+def agree(nsample: int, feed: dict[str, np.ndarray]) -> None:
+    """Both runtimes give the reference's results."""
     expected_idx, expected_dist = reference(nsample, **feed)
-    assert idx.dtype == np.int32 and dist.dtype == feed["xyz"].dtype
-    np.testing.assert_array_equal(idx, expected_idx)
-    np.testing.assert_array_equal(dist, expected_dist)
+    for idx, dist in (in_torch(nsample, feed), in_ort(nsample, feed)):
+        assert idx.dtype == np.int32 and dist.dtype == feed["xyz"].dtype
+        np.testing.assert_array_equal(idx, expected_idx)
+        np.testing.assert_array_equal(dist, expected_dist)
 
 
 class TestValues:
     @pytest.mark.parametrize("kind", CLOUDS)
     @DTYPES
-    @RUNTIMES
-    def test_clouds(self, run, dtype, kind: str):
+    def test_clouds(self, dtype, kind: str):
         for n, batches, nsample in ((1, 1, 1), (900, 1, 16), (700, 3, 3), (300, 2, 70)):
             xyz, offset = cloud(kind, n, dtype, batches)
             nsample = min(nsample, int(np.diff(offset, prepend=0).max()))
-            agree(run, nsample, {"xyz": xyz, "offset": offset})
+            agree(nsample, {"xyz": xyz, "offset": offset})
             for other in (kind, "normal"):
                 new_xyz, new_offset = cloud(other, 150, dtype, batches, seed=1)
-                agree(run, nsample, {"xyz": xyz, "offset": offset, "new_xyz": new_xyz, "new_offset": new_offset})
+                agree(nsample, {"xyz": xyz, "offset": offset, "new_xyz": new_xyz, "new_offset": new_offset})
 
     @RUNTIMES
     def test_by_hand(self, run):
@@ -64,24 +62,16 @@ class TestValues:
         idx, dist = run(4, many)
         assert (idx[:1000] == [0, 1, 2, 3]).all() and (idx[1000:] == [1000, 1001, 1002, 1003]).all() and not dist.any()
 
-    @RUNTIMES
-    def test_a_batch_finds_its_own_points_alone(self, run):
-        xyz = np.repeat(cloud("even", 50)[0], 2, axis=0)[[*range(0, 100, 2), *range(1, 100, 2)]]  # two batches alike
-        idx, dist = run(5, {"xyz": xyz, "offset": np.array([50, 100])})
-        np.testing.assert_array_equal(idx[:50] + 50, idx[50:])
-        np.testing.assert_array_equal(dist[:50], dist[50:])
-
     @pytest.mark.parametrize("offset", [[0, 0, 7, 7, 12, 12], [12], [0, 12]])
     @DTYPES
-    @RUNTIMES
-    def test_batches_without_points(self, run, dtype, offset: list[int]):
+    def test_batches_without_points(self, dtype, offset: list[int]):
         xyz, _ = cloud("even", 12, dtype)
         feed = {"xyz": xyz, "offset": np.array(offset)}
-        agree(run, 5, feed)
+        agree(5, feed)
         new_offset = np.minimum(2 * np.arange(1, len(offset) + 1), 11)
-        agree(run, 5, {**feed, "new_xyz": cloud("normal", new_offset[-1], dtype)[0], "new_offset": new_offset})
+        agree(5, {**feed, "new_xyz": cloud("normal", new_offset[-1], dtype)[0], "new_offset": new_offset})
         nobody = {"new_xyz": np.empty((0, 3), dtype), "new_offset": np.zeros(len(offset), np.int64)}
-        agree(run, 5, {**feed, **nobody})
+        agree(5, {**feed, **nobody})
 
     @pytest.mark.parametrize("offset", [[], [0], [0, 0, 0]])
     @RUNTIMES
@@ -96,28 +86,12 @@ class TestValues:
             assert idx.shape == (3, 4) and (idx == -1).all() and not dist.any()
 
     @DTYPES
-    @RUNTIMES
-    def test_offsets_of_int32(self, run, dtype):
+    def test_offsets_of_int32(self, dtype):
         xyz, offset = cloud("normal", 200, dtype, 3)
         new_xyz, new_offset = cloud("even", 40, dtype, 3)
         feed = {"xyz": xyz, "offset": offset.astype(np.int32)}
-        agree(run, 7, feed)
-        agree(run, 7, {**feed, "new_xyz": new_xyz, "new_offset": new_offset.astype(np.int32)})
-
-    @RUNTIMES
-    def test_all_points_of_a_batch(self, run):
-        for n in (1, 20, 300):
-            agree(run, n, dict(zip(NAMES[:2], cloud("normal", n), strict=True)))
-
-    @RUNTIMES
-    def test_the_other_ways_of_scipy(self, run):
-        from scipy.spatial import cKDTree
-
-        xyz, offset = cloud("normal", 20_000, np.float64)
-        idx, dist = run(16, {"xyz": xyz, "offset": offset})
-        expected_dist, expected_idx = cKDTree(xyz).query(xyz, 16)
-        np.testing.assert_array_equal(idx, expected_idx)
-        np.testing.assert_allclose(dist, expected_dist, rtol=1e-14)
+        agree(7, feed)
+        agree(7, {**feed, "new_xyz": new_xyz, "new_offset": new_offset.astype(np.int32)})
 
     @pytest.mark.parametrize("kind", ["even", "in one place", "two heaps far apart"])
     def test_one_thread_and_many_and_both_runtimes_give_the_same_bits(self, kind: str):
@@ -160,18 +134,14 @@ def with_value(value: float, n: int) -> np.ndarray:
 
 REFUSED = {
     "nsample zero": (bad(0), "nsample must be at least 1, but it is 0."),
-    "nsample negative": (bad(-7), "nsample must be at least 1, but it is -7."),
     "nsample larger than every batch": (
         bad(4),
         "nsample must not be larger than the largest batch, but nsample is 4 and the largest batch has 3 points.",
     ),
     "xyz of rank 1": (bad(xyz=np.zeros(3)), "xyz must have the shape [n, 3], but its shape is [3]."),
-    "xyz of rank 3": (bad(xyz=np.zeros((1, 5, 3))), "xyz must have the shape [n, 3], but its shape is [1, 5, 3]."),
-    "xyz a scalar": (bad(xyz=0), "xyz must have the shape [n, 3], but its shape is []."),
     "xyz flat": (bad(xyz=np.zeros((5, 2))), "xyz must have the shape [n, 3], but its shape is [5, 2]."),
     "new_xyz flat": (bad(new_xyz=np.zeros((2, 4))), "new_xyz must have the shape [n, 3], but its shape is [2, 4]."),
     "offset of rank 2": (bad(offset=[[2, 5]]), "offset must have one dimension, but its shape is [1, 2]."),
-    "offset a scalar": (bad(offset=5), "offset must have one dimension, but its shape is []."),
     "new_offset a scalar": (bad(new_offset=2), "new_offset must have one dimension, but its shape is []."),
     "one batch too many": (
         bad(new_offset=[0, 1, 2]),
@@ -181,30 +151,14 @@ REFUSED = {
         bad(new_offset=None),
         "new_xyz and new_offset must come together, but only new_xyz is given.",
     ),
-    "only new_offset": (
-        bad(new_xyz=None),
-        "new_xyz and new_offset must come together, but only new_offset is given.",
-    ),
     "offset decreases": (
         bad(offset=[3, 2, 5], new_offset=[0, 1, 2]),
         "offset must not decrease, but offset[0] is 3 and offset[1] is 2.",
     ),
     "offset negative": (bad(offset=[-1, 5]), "offset must not be negative, but offset[0] is -1."),
     "offset exceeds": (bad(offset=[6, 5]), "offset must not exceed the 5 points of xyz, but offset[0] is 6."),
-    "offset of 2**62": (
-        bad(offset=[2, 2**62]),
-        "offset must not exceed the 5 points of xyz, but offset[1] is 4611686018427387904.",
-    ),
     "offset ends early": (bad(offset=[2, 4]), "offset must end at the 5 points of xyz, but offset[1] is 4."),
     "no batch": (bad(offset=[], new_offset=[]), "offset must end at the 5 points of xyz, but it is empty."),
-    "new_offset decreases": (
-        bad(new_offset=[2, 1]),
-        "new_offset must not decrease, but new_offset[0] is 2 and new_offset[1] is 1.",
-    ),
-    "new_offset ends early": (
-        bad(new_offset=[0, 1]),
-        "new_offset must end at the 2 points of new_xyz, but new_offset[1] is 1.",
-    ),
     "new_offset exceeds": (
         bad(new_offset=[0, 3]),
         "new_offset must not exceed the 2 points of new_xyz, but new_offset[1] is 3.",
@@ -213,11 +167,6 @@ REFUSED = {
     "xyz infinite": (bad(xyz=with_value(-np.inf, 5)), "xyz must be finite, but coordinate 2 of point 1 is -inf."),
     "new_xyz NaN": (bad(new_xyz=with_value(np.nan, 2)), "new_xyz must be finite, but coordinate 2 of point 1 is nan."),
 }
-SHAPE_REFUSALS = [
-    what
-    for what, (_, sentence) in REFUSED.items()
-    if any(words in sentence for words in ("shape is", "at least 1", "batches, but", "together"))
-]
 
 
 class TestRefusals:
@@ -230,17 +179,12 @@ class TestRefusals:
         assert sentence in str(caught.value)
         if run is in_torch:
             assert type(caught.value) is RuntimeError and "knn_query.cpp:" in str(caught.value)
+            if any(words in sentence for words in ("shape is", "at least 1", "batches, but", "together")):
+                with pytest.raises(RuntimeError) as caught:  # the fake says the same
+                    run(nsample, feed, device="meta")
+                assert sentence in str(caught.value)
         else:
             assert f"KNNQuery: {sentence}" in str(caught.value)
-
-    def test_a_session_goes_on_after_a_refusal(self):
-        nsample, good = bad()
-        session = ops.session(make_model(nsample, NAMES))
-        for what in ("xyz NaN", "offset decreases", "one batch too many"):
-            with pytest.raises(Exception, match="must"):
-                session.run(None, REFUSED[what][0][1])
-            idx, dist = session.run(None, good)
-            np.testing.assert_array_equal(idx, reference(nsample, **good)[0])
 
 
 class TestInPyTorch:
@@ -250,14 +194,6 @@ class TestInPyTorch:
             "oplab::knn_query(int nsample, Tensor xyz, Tensor offset, Tensor? new_xyz=None, Tensor? new_offset=None) -> "
             "(Tensor idx, Tensor dist)"
         )
-
-    @pytest.mark.parametrize("what", SHAPE_REFUSALS)
-    def test_the_fake_says_the_same(self, what: str):
-        (nsample, feed), sentence = REFUSED[what]
-        on_meta = {name: torch.from_numpy(value).to("meta") for name, value in feed.items()}
-        with pytest.raises(RuntimeError) as caught:
-            torch.ops.oplab.knn_query(nsample, **on_meta)
-        assert sentence in str(caught.value)
 
     @staticmethod
     def feed(device: str = "cpu") -> dict[str, torch.Tensor]:
@@ -284,38 +220,25 @@ class TestInPyTorch:
             torch.ops.oplab.knn_query(2, **feed)
 
     @pytest.mark.parametrize("name", NAMES[1:])
-    @pytest.mark.parametrize(("here", "there"), [("cpu", "meta"), ("meta", "cpu")])
-    def test_one_device(self, name: str, here: str, there: str):
-        feed = self.feed(here)
-        feed[name] = feed[name].to(there) if there == "meta" else torch.ones(feed[name].shape).to(feed[name].dtype)
-        with pytest.raises(
-            RuntimeError, match=f"{name} must be on xyz's device, but {name} is on {there} and xyz is on"
-        ):
+    def test_one_device(self, name: str):
+        feed = self.feed()
+        feed[name] = feed[name].to("meta")
+        with pytest.raises(RuntimeError, match=f"{name} must be on xyz's device, but {name} is on meta and xyz is on"):
             torch.ops.oplab.knn_query(2, **feed)
-
-    def test_more_points_than_idx_can_number(self):
-        xyz = torch.zeros(1, 1).expand(2**31 - 1, 3)
-        with pytest.raises(
-            RuntimeError, match=r"xyz must have fewer than 2\*\*31 - 1 points, .* but it has 2147483647"
-        ):
-            torch.ops.oplab.knn_query(1, xyz, torch.tensor([2**31 - 1]))
 
     @pytest.mark.parametrize("inputs", [2, 4])
     def test_opcheck(self, inputs: int):
+        """With gradients, without ``test_aot_dispatch_dynamic``: it adds all outputs up, starting with idx, and cannot add a float
+        to an integer. ``test_compiled_gradients`` stands in for it."""
         feed = dict(itertools.islice(self.feed().items(), inputs))
         torch.library.opcheck(torch.ops.oplab.knn_query.default, (2,), feed)
-
-    @pytest.mark.parametrize("inputs", [2, 4])
-    def test_opcheck_with_gradients(self, inputs: int):
-        """Without ``test_aot_dispatch_dynamic``: it adds all outputs up, starting with idx, and cannot add a float to an
-        integer. ``test_compiled_gradients`` stands in for it."""
-        feed = {name: value.requires_grad_(value.is_floating_point()) for name, value in self.feed().items()}
+        feed = {name: value.requires_grad_(value.is_floating_point()) for name, value in feed.items()}
         tests = ("test_schema", "test_autograd_registration", "test_faketensor")
-        few = dict(itertools.islice(feed.items(), inputs))
-        torch.library.opcheck(torch.ops.oplab.knn_query.default, (2,), few, test_utils=tests)
+        torch.library.opcheck(torch.ops.oplab.knn_query.default, (2,), feed, test_utils=tests)
+        empty = torch.empty(0, 3, dtype=torch.float64), torch.tensor([0, 0], dtype=torch.int32)
+        torch.library.opcheck(torch.ops.oplab.knn_query.default, (2, *empty * (inputs // 2)))
 
-    @pytest.mark.parametrize("inputs", [2, 4])
-    def test_compiled_gradients(self, inputs: int):
+    def test_compiled_gradients(self):
         def run(*tensors: torch.Tensor) -> torch.Tensor:
             return (torch.ops.oplab.knn_query(3, *tensors)[1] ** 2).sum()
 
@@ -325,17 +248,9 @@ class TestInPyTorch:
             new_xyz, new_offset = (torch.from_numpy(value) for value in cloud("even", 5, batches=2))
             found = []
             for function in (run, compiled):
-                leaves = [xyz.clone().requires_grad_(), offset, new_xyz.clone().requires_grad_(), new_offset][:inputs]
+                leaves = [xyz.clone().requires_grad_(), offset, new_xyz.clone().requires_grad_(), new_offset]
                 found.append(torch.autograd.grad(function(*leaves), leaves[::2]))
             torch.testing.assert_close(*found)
-
-    @pytest.mark.parametrize("xyz_shape", [(6, 3), (0, 3)])
-    def test_opcheck_of_odd_shapes(self, xyz_shape: tuple[int, int]):
-        n = xyz_shape[0]
-        args = (2, torch.rand(xyz_shape, dtype=torch.float64), torch.tensor([0, n], dtype=torch.int32))
-        torch.library.opcheck(torch.ops.oplab.knn_query.default, args)
-        none = (torch.rand(0, 3, dtype=torch.float64), torch.tensor([0, 0], dtype=torch.int32))
-        torch.library.opcheck(torch.ops.oplab.knn_query.default, (*args, *none))
 
     def test_gradients(self):
         xyz, offset = (torch.from_numpy(value) for value in cloud("normal", 14, np.float64))
@@ -352,14 +267,6 @@ class TestInPyTorch:
             assert torch.autograd.gradcheck(dist, points)
             assert torch.autograd.gradgradcheck(dist, points)
 
-    def test_gradients_by_hand(self):
-        """Two points 5 apart: one unit of distance pulls both, and the query's own distance of 0 pulls nothing."""
-        xyz = torch.tensor([[0.0, 0, 0], [3, 4, 0]], requires_grad=True)
-        idx, dist = torch.ops.oplab.knn_query(2, xyz, torch.tensor([2]))
-        assert not idx.requires_grad and dist.requires_grad
-        dist.sum().backward()
-        torch.testing.assert_close(xyz.grad, 2 * torch.tensor([[-0.6, -0.8, 0], [0.6, 0.8, 0]]))
-
     def test_gradients_where_there_is_no_direction(self):
         xyz = torch.zeros(3, 3, requires_grad=True)
         new = torch.zeros(2, 3, requires_grad=True)
@@ -374,7 +281,9 @@ class TestInPyTorch:
     def test_layouts(self):
         wide = torch.randn(7, 40, dtype=torch.float64)
         offsets = torch.tensor([[10, 0], [20, 0]])
-        for xyz in (wide.T[:20, :3], wide.T[::2, 1::2], wide[:1, :3].expand(20, 3), wide[:3].T[:20]):
+        negated = torch.randn(20, 3, dtype=torch.complex128).conj().imag
+        assert negated.is_neg()
+        for xyz in (wide.T[:20, :3], wide.T[::2, 1::2], wide[:1, :3].expand(20, 3), wide[:3].T[:20], negated):
             feed = {
                 "xyz": xyz,
                 "offset": offsets[:, 0],
@@ -382,61 +291,15 @@ class TestInPyTorch:
                 "new_offset": torch.tensor([7]).expand(2),
             }
             torch.library.opcheck(torch.ops.oplab.knn_query.default, (4,), feed)
-            agree(in_torch, 4, {name: value.contiguous().numpy() for name, value in feed.items()})
             idx, dist = torch.ops.oplab.knn_query(4, **feed)
-            expected_idx, expected_dist = reference(4, *(value.contiguous().numpy() for value in feed.values()))
+            expected_idx, expected_dist = reference(
+                4, *(value.resolve_neg().contiguous().numpy() for value in feed.values())
+            )
             assert idx.is_contiguous() and dist.is_contiguous()
             assert idx.tolist() == expected_idx.tolist() and dist.tolist() == expected_dist.tolist()
 
-    def test_a_lazily_negated_view(self):
-        xyz = torch.randn(9, 3, dtype=torch.complex64).conj().imag
-        assert xyz.is_neg()
-        offset = torch.tensor([9])
-        for lazy, plain in zip(*(torch.ops.oplab.knn_query(3, p, offset) for p in (xyz, xyz.clone())), strict=True):
-            assert torch.equal(lazy, plain)
-
-    def test_the_inputs_are_left_alone(self):
-        feed = self.feed()
-        before = {name: value.clone() for name, value in feed.items()}
-        torch.ops.oplab.knn_query(2, **feed)
-        assert all(torch.equal(feed[name], before[name]) for name in feed)
-
-    def test_dynamic_shapes_are_exported(self):
-        class Neighbours(torch.nn.Module):
-            def forward(self, xyz, offset, new_xyz, new_offset):
-                kept = xyz[xyz[:, 0] > -9]  # how many, only the data know
-                return torch.ops.oplab.knn_query(3, kept, offset, new_xyz, new_offset)
-
-        def example(n: int, m: int, batches: int) -> tuple[torch.Tensor, ...]:
-            clouds = cloud("normal", n, batches=batches), cloud("even", m, batches=batches)
-            return tuple(torch.from_numpy(value) for value in itertools.chain(*clouds))
-
-        n, m, b = torch.export.Dim("n"), torch.export.Dim("m"), torch.export.Dim("b")
-        program = torch.export.export(Neighbours(), example(30, 8, 3), dynamic_shapes=({0: n}, {0: b}, {0: m}, {0: b}))
-        for inputs in (example(50, 9, 2), example(21, 3, 4)):
-            for came, expected in zip(program.module()(*inputs), Neighbours()(*inputs), strict=True):
-                assert torch.equal(came, expected)
-
 
 class TestInONNXRuntime:
-    @DTYPES
-    @pytest.mark.parametrize("inputs", [NAMES[:2], (*NAMES[:2], ""), (*NAMES[:2], "", ""), NAMES])
-    def test_every_way_to_leave_an_input_out(self, inputs: tuple[str, ...], dtype):
-        xyz, offset = cloud("normal", 50, dtype, 2)
-        new_xyz, new_offset = cloud("even", 7, dtype, 2)
-        feed = dict(zip(NAMES, (xyz, offset, new_xyz, new_offset), strict=True))
-        feed = {name: value for name, value in feed.items() if name in inputs}
-        idx, dist = ops.session(make_model(3, inputs, dtype)).run(None, feed)
-        expected_idx, expected_dist = reference(3, **feed)
-        np.testing.assert_array_equal(idx, expected_idx)
-        np.testing.assert_array_equal(dist, expected_dist)
-
-    @pytest.mark.parametrize("inputs", [(), ("xyz",), ("xyz", ""), ("", "offset"), (*NAMES, "xyz")])
-    def test_xyz_and_offset_are_required_and_there_is_no_fifth(self, inputs: tuple[str, ...]):
-        model = rewired(make_model(2, tuple(dict.fromkeys(inputs))), inputs)
-        with pytest.raises(Exception, match="input size|marked single|Node with schema"):
-            ops.session(model)
-
     def test_nsample_is_required_and_an_int(self):
         with pytest.raises(Exception, match="KNNQuery: the attribute nsample is missing"):
             ops.session(make_model(None))
@@ -444,53 +307,16 @@ class TestInONNXRuntime:
             ops.session(make_model(2.0))
 
     @pytest.mark.parametrize(
-        ("name", "dtype", "shown"),
-        [
-            ("xyz", TensorProto.INT32, "int32"),
-            ("offset", TensorProto.FLOAT, "float"),
-            ("offset", TensorProto.INT16, "int16"),
-            ("new_xyz", TensorProto.INT64, "int64"),
-            ("new_offset", TensorProto.FLOAT, "float"),
-        ],
-    )
-    def test_a_wrong_dtype_is_refused_when_loaded(self, name: str, dtype: int, shown: str):
-        model = retyped(make_model(2, NAMES), name, dtype)
-        with pytest.raises(
-            Exception, match=rf"tensor\({shown}\)' of input parameter \({name}\) of operator \(KNNQuery\)"
-        ):
-            ops.session(model)
-
-    @pytest.mark.parametrize(("name", "dtype"), [("new_xyz", TensorProto.DOUBLE), ("new_offset", TensorProto.INT32)])
-    def test_two_dtypes_are_refused_when_loaded(self, name: str, dtype: int):
-        model = retyped(make_model(2, NAMES), name, dtype)
-        with pytest.raises(Exception, match="KNNQuery"):
-            ops.session(model)
-
-    @pytest.mark.parametrize("offset_dtype", [np.int64, np.int32])
-    @DTYPES
-    @pytest.mark.parametrize(
         ("inputs", "shapes", "expected"),
         [
             (NAMES[:2], {"xyz": ["n", 3]}, ["n", 6]),
-            (NAMES[:2], {"xyz": [17, 3]}, [17, 6]),
             ((*NAMES[:2], "", ""), {"xyz": ["n", 3]}, ["n", 6]),
             (NAMES, {"xyz": ["n", 3], "new_xyz": ["m", 3]}, ["m", 6]),
             (NAMES, {"xyz": ["n", 3]}, []),  # new_xyz has no rank
             (NAMES[:2], {"xyz": [None, 3]}, [None, 6]),
         ],
     )
-    def test_the_outputs_shapes_are_known_before_it_runs(self, inputs, shapes, expected: list, dtype, offset_dtype):
-        idx, dist = ops.session(make_model(6, inputs, dtype, offset_dtype, shapes)).get_outputs()
+    def test_the_outputs_shapes_are_known_before_it_runs(self, inputs, shapes, expected: list):
+        idx, dist = ops.session(make_model(6, inputs, np.float64, shapes=shapes)).get_outputs()
         assert idx.type == "tensor(int32)" and sizes(idx) == expected
-        assert (
-            dist.type == {np.float32: "tensor(float)", np.float64: "tensor(double)"}[dtype] and sizes(dist) == expected
-        )
-
-    def test_one_session_from_many_threads(self):
-        session = ops.session(make_model(3), threads=2)
-        feeds = [dict(zip(NAMES, cloud("even", n, batches=1), strict=False)) for n in (3, 500, 2011, 40)]
-        with ThreadPoolExecutor(4) as pool:
-            for feed, (idx, _) in zip(
-                feeds * 6, pool.map(lambda feed: session.run(None, feed), feeds * 6), strict=True
-            ):
-                np.testing.assert_array_equal(idx, reference(3, **feed)[0])
+        assert dist.type == "tensor(double)" and sizes(dist) == expected

@@ -3,8 +3,6 @@ either, beside ``interpolate`` and beside ONNX Runtime's own Resize."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
@@ -12,14 +10,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from oplab import ops
 from tests.support.dtypes import DTYPES
-from tests.support.models import retyped, rewired, sizes
-from tests.support.resize import SIZES, images, make_model, matrix, reference
+from tests.support.models import sizes
+from tests.support.resize import SIZES, images, make_model, reference
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
-def in_torch(feed: dict[str, np.ndarray]) -> np.ndarray:
-    return torch.ops.oplab.dynamic_resize(*(torch.from_numpy(feed[name]) for name in ("x", "scales"))).numpy()
+def in_torch(feed: dict[str, np.ndarray], device: str = "cpu") -> np.ndarray:
+    return torch.ops.oplab.dynamic_resize(
+        *(torch.from_numpy(feed[name]).to(device) for name in ("x", "scales"))
+    ).numpy()
 
 
 def in_ort(feed: dict[str, np.ndarray], threads: int | None = None) -> np.ndarray:
@@ -55,15 +55,6 @@ class TestValues:
         np.testing.assert_allclose(y[3], far * 0 + near * 1 + next_ * 2 + farthest * 3)
         np.testing.assert_allclose(y[4], farthest * 0 + next_ * 1 + near * 2 + far * 3)
         np.testing.assert_allclose(y[0], far * 1)
-
-    @RUNTIMES
-    def test_lengths_are_rounded_as_onnx_runtime_does(self, run):
-        """In float32, 10 x 2.3 is 23; in double, the float32 2.3 is a little less and would give 22."""
-        feed = images(10, 10, 2.3, 2.3)
-        assert run(feed).shape[2:] == (23, 23)
-        x = torch.from_numpy(feed["x"])
-        theirs = torch.nn.functional.interpolate(x, scale_factor=float(np.float32(2.3)), mode="bicubic")
-        assert theirs.shape[2:] == (22, 22)
 
     @pytest.mark.parametrize("what", [what for what in SIZES if what != "by no whole factor"])
     def test_as_interpolate(self, what: str):
@@ -134,24 +125,13 @@ def bad(x=None, scales=(1, 1, 2, 2)) -> dict[str, np.ndarray]:
 
 REFUSED = {
     "x of rank 3": (bad(np.ones((2, 4, 5))), "x must have the shape [N, C, H, W], but its shape is [2, 4, 5]."),
-    "x of rank 5": (
-        bad(np.ones((1, 1, 1, 4, 5))),
-        "x must have the shape [N, C, H, W], but its shape is [1, 1, 1, 4, 5].",
-    ),
-    "x a scalar": (bad(1), "x must have the shape [N, C, H, W], but its shape is []."),
-    "x without height": (
-        bad(np.ones((1, 2, 0, 5))),
-        "x must have a height and a width of at least 1, but its shape is [1, 2, 0, 5].",
-    ),
     "x without width": (
         bad(np.ones((1, 2, 4, 0))),
         "x must have a height and a width of at least 1, but its shape is [1, 2, 4, 0].",
     ),
     "two scales": (bad(scales=[2, 2]), "scales must have the shape [4], but its shape is [2]."),
-    "one scale": (bad(scales=2), "scales must have the shape [4], but its shape is []."),
     "scales of rank 2": (bad(scales=[[1, 1, 2, 2]]), "scales must have the shape [4], but its shape is [1, 4]."),
     "N scaled": (bad(scales=[2, 1, 2, 2]), "scales must leave N and C as they are, but scales[0] is 2."),
-    "C scaled": (bad(scales=[1, 0.5, 2, 2]), "scales must leave N and C as they are, but scales[1] is 0.5."),
     "C NaN": (bad(scales=[1, np.nan, 2, 2]), "scales must leave N and C as they are, but scales[1] is nan."),
     "zero": (bad(scales=[1, 1, 0, 2]), "scales must be positive, but scales[2] is 0."),
     "negative": (bad(scales=[1, 1, 2, -1.5]), "scales must be positive, but scales[3] is -1.5."),
@@ -169,22 +149,12 @@ REFUSED = {
         bad(scales=[1, 1, 3e38, 2]),
         "scales[2] is 3e+38, which makes too large an image of one that is 4 high: y may have 2**31 - 1 elements.",
     ),
-    "too wide": (
-        bad(scales=[1, 1, 1, 1e9]),
-        "scales[3] is 1e+09, which makes too large an image of one that is 5 wide: y may have 2**31 - 1 elements.",
-    ),
     "too large": (
         bad(scales=[1, 1, 1e4, 1e4]),
         "scales[2] is 10000 and scales[3] is 10000, which make too large an image: y would have the shape "
         "[1, 2, 40000, 50000], and it may have 2**31 - 1 elements.",
     ),
-    "too large, and none of them": (
-        bad(np.empty((0, 2, 4, 5)), scales=[1, 1, 1e5, 1e4]),
-        "scales[2] is 100000 and scales[3] is 10000, which make too large an image: y would have the shape "
-        "[0, 2, 400000, 50000], and it may have 2**31 - 1 elements.",
-    ),
 }
-SHAPE_REFUSALS = [what for what, (_, sentence) in REFUSED.items() if "its shape is" in sentence]
 
 
 class TestRefusals:
@@ -197,18 +167,14 @@ class TestRefusals:
         assert sentence in str(caught.value)
         if run is in_torch:
             assert type(caught.value) is RuntimeError and "dynamic_resize.cpp:" in str(caught.value)
+            if "its shape is" in sentence:
+                with pytest.raises(RuntimeError) as caught:  # the fake says the same
+                    run(feed, device="meta")
+                assert sentence in str(caught.value)
         else:
             assert type(caught.value).__name__ == "InvalidArgument" and f"DynamicResize: {sentence}" in str(
                 caught.value
             )
-
-    def test_a_session_goes_on_after_a_refusal(self):
-        session = ops.session(make_model())
-        for what in ("zero", "too large", "x of rank 3"):
-            with pytest.raises(Exception, match="DynamicResize: "):
-                session.run(None, REFUSED[what][0])
-            good = images(3, 4, 2, 2)
-            np.testing.assert_allclose(session.run(None, good)[0], reference(**good), **tolerance(np.float32))
 
 
 class TestInPyTorch:
@@ -216,13 +182,6 @@ class TestInPyTorch:
         assert str(torch.ops.oplab.dynamic_resize.default._schema) == (
             "oplab::dynamic_resize(Tensor x, Tensor scales) -> Tensor"
         )
-
-    @pytest.mark.parametrize("what", SHAPE_REFUSALS)
-    def test_the_fake_says_the_same(self, what: str):
-        feed, sentence = REFUSED[what]
-        with pytest.raises(RuntimeError) as caught:
-            torch.ops.oplab.dynamic_resize(*(torch.from_numpy(value).to("meta") for value in feed.values()))
-        assert sentence in str(caught.value)
 
     @pytest.mark.parametrize("device", ["cpu", "meta"])
     @pytest.mark.parametrize("dtype", [torch.float16, torch.uint8, torch.complex64], ids=str)
@@ -233,11 +192,9 @@ class TestInPyTorch:
         with pytest.raises(RuntimeError, match="scales must be float32, but it is "):
             torch.ops.oplab.dynamic_resize(x, scales.double())
 
-    @pytest.mark.parametrize(("here", "there"), [("cpu", "meta"), ("meta", "cpu")])
-    def test_one_device(self, here: str, there: str):
-        x, scales = torch.ones(1, 1, 4, 4, device=here), torch.ones(4, device=there)
-        with pytest.raises(RuntimeError, match=f"scales must be on x's device, but scales is on {there} and x is on"):
-            torch.ops.oplab.dynamic_resize(x, scales)
+    def test_one_device(self):
+        with pytest.raises(RuntimeError, match="scales must be on x's device, but scales is on meta and x is on"):
+            torch.ops.oplab.dynamic_resize(torch.ones(1, 1, 4, 4), torch.ones(4, device="meta"))
 
     @pytest.mark.parametrize("grad", [False, True])
     @pytest.mark.parametrize("what", ["by no whole factor", "reduced", "to one pixel"])
@@ -255,35 +212,6 @@ class TestInPyTorch:
         assert torch.autograd.gradcheck(torch.ops.oplab.dynamic_resize, (x, scales))
         assert torch.autograd.gradgradcheck(torch.ops.oplab.dynamic_resize, (x, scales))
 
-    @pytest.mark.parametrize("what", SIZES)
-    def test_the_gradient_is_the_transposed(self, what: str):
-        feed = images(*SIZES[what])
-        x = torch.from_numpy(feed["x"]).requires_grad_()
-        y = torch.ops.oplab.dynamic_resize(x, torch.from_numpy(feed["scales"]))
-        grad = np.random.default_rng(1).normal(size=y.shape).astype(np.float32)
-        y.backward(torch.from_numpy(grad))
-        height, width = (matrix(x.shape[k], feed["scales"][k]) for k in (2, 3))
-        np.testing.assert_allclose(x.grad.numpy(), height.T @ grad @ width, rtol=0, atol=2e-5)
-
-    def test_the_gradient_does_not_depend_on_the_threads(self):
-        x, scales = torch.randn(3, 5, 60, 50), torch.tensor([1, 1, 2.7, 1.9])
-        grad = torch.randn(torch.ops.oplab.dynamic_resize(x, scales).shape)
-        threads = torch.get_num_threads()
-        found = []
-        try:
-            for count in (1, 4):
-                torch.set_num_threads(count)
-                found.append(torch.ops.oplab.dynamic_resize_backward(grad, scales, 60, 50))
-        finally:
-            torch.set_num_threads(threads)
-        assert torch.equal(*found)
-
-    def test_a_gradient_of_another_size(self):
-        with pytest.raises(
-            RuntimeError, match="grad must have the size that scales make of 4 x 5, which is 8 x 10, but its"
-        ):
-            torch.ops.oplab.dynamic_resize_backward(torch.ones(1, 1, 8, 9), torch.tensor([1.0, 1, 2, 2]), 4, 5)
-
     def test_layouts(self):
         wide = torch.randn(9, 8, 6, 10)
         scales = torch.tensor([1, 0, 1, 0, 1.6, 0, 2.2, 0])[::2]
@@ -293,59 +221,14 @@ class TestInPyTorch:
             assert y.is_contiguous()
             expected = reference(x.contiguous().numpy(), scales.contiguous().numpy())
             np.testing.assert_allclose(y.numpy(), expected, **tolerance(np.float32))
-        channels_last = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
-        assert torch.ops.oplab.dynamic_resize(channels_last, scales).is_contiguous()
 
     def test_factors_of_one_give_a_copy(self):
         x = torch.randn(1, 2, 5, 6)
         y = torch.ops.oplab.dynamic_resize(x, torch.ones(4))
         assert torch.equal(x, y) and x.data_ptr() != y.data_ptr()
 
-    def test_the_size_is_data_when_exported(self):
-        class Twice(torch.nn.Module):
-            def forward(self, x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-                return torch.relu(torch.ops.oplab.dynamic_resize(x, scales)) + 1
-
-        feed = images(6, 7, 2, 3)
-        x, scales = (torch.from_numpy(value) for value in feed.values())
-        sizes = {0: torch.export.Dim("n"), 2: torch.export.Dim("h"), 3: torch.export.Dim("w")}
-        program = torch.export.export(Twice(), (x, scales), dynamic_shapes=(sizes, None))
-        for other in (images(9, 4, 1.3, 2.1), images(5, 5, 0.4, 0.7)):
-            inputs = tuple(torch.from_numpy(value) for value in other.values())
-            assert torch.equal(program.module()(*inputs), Twice()(*inputs))
-
-    def test_compiled_with_gradients(self):
-        def run(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-            return (torch.ops.oplab.dynamic_resize(x, scales) ** 2).sum()
-
-        compiled = torch.compile(run, backend="aot_eager", dynamic=True)
-        for what in ("enlarged", "reduced"):
-            feed = images(*SIZES[what], np.float64)
-            x, scales = torch.from_numpy(feed["x"]).requires_grad_(), torch.from_numpy(feed["scales"])
-            grads = [torch.autograd.grad(function(x, scales), x)[0] for function in (run, compiled)]
-            torch.testing.assert_close(*grads)
-
 
 class TestInONNXRuntime:
-    @pytest.mark.parametrize("inputs", [(), ("x",), ("x", ""), ("", "scales"), ("x", "scales", "x")])
-    def test_both_inputs_are_required_and_there_is_no_third(self, inputs: tuple[str, ...]):
-        model = rewired(make_model(), inputs)
-        with pytest.raises(Exception, match="input size|marked single|Node with schema"):
-            ops.session(model)
-
-    @pytest.mark.parametrize(
-        ("name", "dtype", "shown"),
-        [
-            ("x", TensorProto.INT32, "int32"),
-            ("x", TensorProto.UINT16, "uint16"),
-            ("scales", TensorProto.DOUBLE, "double"),
-        ],
-    )
-    def test_a_wrong_dtype_is_refused_when_loaded(self, name: str, dtype: int, shown: str):
-        model = retyped(make_model(), name, dtype)
-        with pytest.raises(Exception, match=rf"tensor\({shown}\)' of input parameter \({name}\) of operator"):
-            ops.session(model)
-
     @DTYPES
     def test_the_type_is_known_before_it_runs(self, dtype):
         (output,) = ops.session(make_model(dtype, ["n", 3, 8, 9])).get_outputs()
@@ -378,15 +261,3 @@ class TestInONNXRuntime:
             resized = torch.from_numpy(reference(**feed))
             expected = torch.nn.functional.conv2d(resized, torch.from_numpy(weights), padding=1)
             np.testing.assert_allclose(session.run(None, feed)[0], expected, rtol=1e-4, atol=1e-4)
-
-    def test_a_rank_that_cannot_be_right_is_left_to_the_kernel(self):
-        session = ops.session(make_model(shape=["n", 3, 8]))
-        with pytest.raises(Exception, match="DynamicResize: x must have the shape"):
-            session.run(None, {"x": np.zeros((1, 3, 8), np.float32), "scales": np.ones(4, np.float32)})
-
-    def test_one_session_from_many_threads(self):
-        session = ops.session(make_model(), threads=2)
-        feeds = [images(*SIZES[what]) for what in SIZES]
-        with ThreadPoolExecutor(4) as pool:
-            for feed, (y,) in zip(feeds * 4, pool.map(lambda feed: session.run(None, feed), feeds * 4), strict=True):
-                np.testing.assert_allclose(y, reference(**feed), **tolerance(np.float32))

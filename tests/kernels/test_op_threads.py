@@ -1,4 +1,4 @@
-"""Every kernel from eight threads that share one session: the same bits, no data race, no leak, flat memory.
+"""Every kernel from eight threads that share one session: the same bits, no data race, no leak.
 
 ThreadSanitizer and LeakSanitizer want a program that was linked with them, so ``tests/support/session_driver.cpp`` takes
 Python's place. Each of the three faults that the sanitizers are there for is planted once, and has to be found.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +18,9 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from oplab import ops
 from oplab.toolchain import build
 from oplab.toolchain.recipes import Sanitizer
-from tests.support import ROOT, run_python
+from tests.support import ROOT
 from tests.support.cpp import library as library_of
 from tests.support.deform_conv2d import make_feed
 from tests.support.kernels import KERNELS, Draft, right
@@ -162,40 +160,3 @@ class TestPlanted:
     def test_nothing_is_found_without_it(self, planted, sanitizer: Sanitizer):
         status, said = planted(0, sanitizer)
         assert status == 0 and "Sanitizer" not in said, said[-3000:]
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="memory is read from /proc/self/statm")
-def test_memory_is_flat():
-    """What ONNX Runtime and the allocator keep is there after the first runs; from then on nothing is added."""
-    code = f"""
-from tests.kernels import test_op_threads
-print(*test_op_threads.growth({RUNS}))
-"""
-    done = run_python(code, timeout=900)
-    assert done.returncode == 0, done.stderr[-3000:]
-    # A leak grows in every quarter; what the allocator keeps for a thread comes once, whenever it comes. 400 bytes for each
-    # run would be 1 MB.
-    assert min(map(int, done.stdout.split())) < 1 << 20, done.stdout
-
-
-def growth(runs: int) -> list[int]:
-    """Bytes of memory that a process grows by in each quarter of the runs of all kernels by eight threads."""
-    work = []
-    for name in KERNELS:
-        draft, feed = large_feed(name)
-        session = ops.session(draft.model(), threads=2)
-        work.append((session, feed, session.run(None, feed)))
-
-    def one(number: int) -> bool:
-        session, feed, first = work[number % len(work)]
-        return all(np.array_equal(y, z) for y, z in zip(session.run(None, feed), first, strict=True))
-
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    sizes = []
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in range(5):  # the first to warm up
-            assert all(pool.map(one, range(runs // 4)))
-            sizes.append(resident())
-    return [int(size) for size in np.diff(sizes)]

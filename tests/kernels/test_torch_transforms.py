@@ -193,14 +193,6 @@ class TestDerivatives:
         with pytest.raises(NotImplementedError, match=f"{name}: forward mode inside forward mode"):
             torch.func.jacfwd(torch.func.jacfwd(lambda *args: function(*args).sum()))(*inputs)
 
-    def test_a_tangent_needs_no_gradient(self):
-        import torch.autograd.forward_ad as forward
-
-        a, b = torch.randn(3), torch.randn(3)
-        with forward.dual_level():
-            y = operator("my_add")(forward.make_dual(a, torch.ones(3)), b)
-            assert torch.equal(forward.unpack_dual(y).tangent, torch.full((3,), 3.0))
-
     @EACH
     def test_vmap(self, name: str):
         function, shapes = FUNCTIONS[name]
@@ -214,22 +206,6 @@ class TestDerivatives:
         if len(batch) == 2:
             first = torch.func.vmap(function, in_dims=(0, None))(batch[0], batch[1][0])
             torch.testing.assert_close(first, torch.stack([function(row, batch[1][0]) for row in batch[0]]))
-
-    @EACH
-    def test_gradients_of_each_sample(self, name: str):
-        function, shapes = FUNCTIONS[name]
-        batch = [torch.randn(4, *shape, dtype=torch.float64) for shape in shapes]
-        gradient = torch.func.grad(lambda *args: function(*args).pow(2).sum())
-        expected = torch.stack([gradient(*row) for row in zip(*batch, strict=True)])
-        torch.testing.assert_close(torch.func.vmap(gradient)(*batch), expected)
-
-    @pytest.mark.parametrize("name", ["my_add", "foo_forward", "knn_query"])
-    def test_compiled(self, name: str):
-        function, inputs = self.call(name)
-        inputs = tuple(x.detach() for x in inputs)
-        gradient = torch.func.grad(lambda *args: function(*args).pow(2).sum())
-        compiled = torch.compile(gradient, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(*inputs), gradient(*inputs))
 
     def test_what_a_kernel_refuses_is_refused_there_too(self):
         for transform in (torch.func.grad, torch.func.jacfwd, lambda f: torch.func.vmap(f)):
@@ -267,10 +243,6 @@ class TestAutocast:
         assert dist.dtype == torch.float32 and idx[:, 0].tolist() == list(range(6))
         assert operator("grid")(points, torch.ones(3)).dtype == torch.int64
 
-    def test_doubles_stay_doubles(self):
-        a = doubles(3)
-        assert operator("my_add")(a, a).dtype == torch.float64
-
     def test_gradients_have_their_inputs_dtypes(self):
         a, b = self.half(1, 1, 2, 2).requires_grad_(), torch.randn(1, 1, 2, 2, requires_grad=True)
         scales = torch.tensor([1, 1, 2, 2.0])
@@ -278,7 +250,3 @@ class TestAutocast:
             operator("dynamic_resize")(a, scales), operator("dynamic_resize")(b, scales)
         ).sum().backward()
         assert a.grad.dtype == torch.bfloat16 and b.grad.dtype == torch.float32
-
-    def test_torch_func(self):
-        a, b = self.half(3), torch.randn(3)
-        assert torch.func.grad(lambda a: operator("my_add")(a, b).sum())(a).unique().tolist() == [3.0]

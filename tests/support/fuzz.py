@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,3 +38,38 @@ def strided(value: np.ndarray, random: np.random.Generator) -> np.ndarray:
     if way == 1 and value.ndim > 1:
         return np.ascontiguousarray(value.T).T
     return value
+
+
+def outcome(call: Callable[[], tuple[np.ndarray, ...]]) -> tuple[tuple[np.ndarray, ...] | None, str]:
+    """What came: arrays, or the sentence of a refusal without what each runtime puts before it."""
+    try:
+        return call(), ""
+    except Exception as error:
+        found = re.search(r"(?:\.cpp:\d+, |(?:Status Message|initialization): \w+: )(.*)", str(error))
+        assert found, f"not a refusal of ours: {error!r}"
+        return None, found[1]
+
+
+def same_outcome(refused: str | None, in_torch: tuple, in_ort: tuple) -> bool:
+    """Whether there is an answer. Both runtimes have given the same one, or the same sentence."""
+    (answers, sentence), (ort_answers, ort_sentence) = in_torch, in_ort
+    assert sentence == ort_sentence, (sentence, ort_sentence)
+    if refused:
+        assert sentence.startswith((f"{refused} ", f"{refused}[")) and sentence.endswith("."), (refused, sentence)
+        return False
+    assert not sentence, sentence
+    for answer, ort_answer in zip(answers, ort_answers, strict=True):
+        np.testing.assert_array_equal(answer, ort_answer)
+    return True
+
+
+def fuzz(cases: range, runs: tuple[Callable[..., str], ...], seed: int, *arguments: Any) -> Counter:
+    """How often each operator came to which outcome. The operators of PyTorch are loaded already."""
+    outcomes: Counter = Counter()
+    for case in cases:
+        run = runs[case % len(runs)]
+        try:
+            outcomes[f"{run.__name__}: {run(np.random.default_rng([seed, case]), *arguments)}"] += 1
+        except AssertionError as error:
+            raise AssertionError(f"case {case} of {run.__name__}: {error}") from error
+    return outcomes

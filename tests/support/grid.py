@@ -58,8 +58,8 @@ def cloud(*shape: int, dtype=np.float32, corner: str = "neither") -> dict[str, n
     return {name: value.astype(dtype) for name, value in feed.items()}
 
 
-def in_torch(feed: dict[str, np.ndarray]) -> np.ndarray:
-    return torch.ops.oplab.grid(**{name: torch.from_numpy(value) for name, value in feed.items()}).numpy()
+def in_torch(feed: dict[str, np.ndarray], device: str = "cpu") -> np.ndarray:
+    return torch.ops.oplab.grid(**{name: torch.from_numpy(value).to(device) for name, value in feed.items()}).numpy()
 
 
 def in_ort(feed: dict[str, np.ndarray], threads: int | None = None) -> np.ndarray:

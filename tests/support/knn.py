@@ -41,8 +41,9 @@ def make_model(
     return model_of([node], types, {"idx": np.int32, "dist": dtype}, shapes)
 
 
-def in_torch(nsample: int, feed: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    idx, dist = torch.ops.oplab.knn_query(nsample, **{name: torch.from_numpy(value) for name, value in feed.items()})
+def in_torch(nsample: int, feed: dict[str, np.ndarray], device: str = "cpu") -> tuple[np.ndarray, np.ndarray]:
+    tensors = {name: torch.from_numpy(value).to(device) for name, value in feed.items()}
+    idx, dist = torch.ops.oplab.knn_query(nsample, **tensors)
     return idx.numpy(), dist.numpy()
 
 

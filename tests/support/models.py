@@ -53,17 +53,3 @@ def evaluate(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.nda
 def sizes(port) -> list:
     """The shape of an input or output; None for an unknown size, which has a name of its own in each session."""
     return [None if str(size).startswith("unknown_") else size for size in port.shape]
-
-
-def retyped(model: onnx.ModelProto, name: str, dtype: int) -> onnx.ModelProto:
-    """The model after one of its inputs was declared to be of another type."""
-    for end in model.graph.input:
-        if end.name == name:
-            end.type.tensor_type.elem_type = dtype
-    return model
-
-
-def rewired(model: onnx.ModelProto, inputs: Iterable[str]) -> onnx.ModelProto:
-    """The model after its only node was given these inputs."""
-    model.graph.node[0].input[:] = inputs
-    return model

@@ -47,14 +47,6 @@ def test_the_same_content_is_built_once(tmp_path):
     assert again.fresh and again.library != made.library
 
 
-def test_builds_of_one_call_keep_their_order(tmp_path):
-    folders = [folder(tmp_path / str(i), SOURCE.replace("VALUE", str(-1 - i))) for i in range(3)]
-    made = build_extensions(folders, cache=tmp_path / "cache")
-    assert [build_extensions([entry], cache=tmp_path / "cache")[0].library for entry in folders] == [
-        extension.library for extension in made
-    ]
-
-
 def test_an_error_names_the_learners_line(tmp_path):
     broken = folder(tmp_path / "broken", SOURCE.replace("VALUE", "missing_name"))
     with pytest.raises(BuildFailed, match="missing_name") as caught:

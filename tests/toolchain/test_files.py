@@ -69,31 +69,6 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text() == "newer"
 
 
-@pytest.mark.nightly
-def test_a_reader_sees_one_version_or_the_other(tmp_path: Path) -> None:
-    path, enough = tmp_path / "file", tmp_path / "enough"
-    versions = {letter * 300_000 for letter in "ab"}
-    files.write_atomically(path, "a" * 300_000)
-    writer = start(
-        """
-        print("up", flush=True)
-        while not paths[1].exists():
-            for letter in "ba":
-                files.write_atomically(paths[0], letter * 300_000, sync=False)
-        """,
-        path,
-        enough,
-    )
-    assert line(writer) == "up"
-    seen, reads = set(), 0
-    while writer.poll() is None and not (reads >= 200 and seen >= versions):
-        seen.add(path.read_text())
-        reads += 1
-    enough.touch()
-    _, errors = writer.communicate(timeout=60)
-    assert seen == versions and writer.returncode == 0, errors
-
-
 def test_a_block_that_raises_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")

@@ -66,11 +66,6 @@ def test_no_finding(file):
     assert sanitizer_finding("Segmentation fault", file) == ""
 
 
-def test_a_line_that_is_gone_is_named_without_quote(file):
-    file.unlink()
-    assert sanitizer_finding(UBSAN, file).endswith("(c12_twice.cpp, line 2).")
-
-
 def test_python_names_the_innermost_line_of_the_file(file):
     report = (
         "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n"

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,29 +132,15 @@ def test_an_archive_with_another_hash_is_refused(tmp_path: Path, course: Path, m
     path = release(tmp_path / "ort.tgz")
     monkeypatch.setenv("OPLAB_ORT_ARCHIVE", str(path))
     monkeypatch.setenv("OPLAB_ORT_ARCHIVE_SHA256", "0" * 64)
-    with pytest.raises(
-        OplabError, match=f"ort.tgz has the SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}, not 0"
-    ):
+    sha = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(OplabError, match=f"ort.tgz has the SHA-256 {sha}, not 0"):
         headers.find()
     assert not (course / "build" / "cache" / "ort-headers").exists()
-    monkeypatch.setenv("OPLAB_ORT_ARCHIVE_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    monkeypatch.setenv("OPLAB_ORT_ARCHIVE_SHA256", sha)
     assert headers.find().api == 31
-
-
-@pytest.mark.parametrize(("content", "words"), [(b"no archive", "cannot be unpacked"), (None, "there is no such file")])
-def test_an_archive_that_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, words: str
-) -> None:
-    if content is not None:
-        (tmp_path / "ort.tgz").write_bytes(content)
-    monkeypatch.setenv("OPLAB_ORT_ARCHIVE", str(tmp_path / "ort.tgz"))
-    with pytest.raises(OplabError, match=words):
-        headers.find()
-
-
-def test_an_archive_newer_than_the_runtime_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPLAB_ORT_ARCHIVE", str(release(tmp_path / "ort.tgz", api=40)))
-    with pytest.raises(OplabError, match="ONNX Runtime 1.40, newer than"):
+    monkeypatch.setenv("OPLAB_ORT_ARCHIVE", str(tmp_path / "gone.tgz"))
+    (course / "build" / "cache" / "ort-headers").rename(tmp_path / "away")
+    with pytest.raises(OplabError, match="there is no such file"):
         headers.find()
 
 
@@ -165,29 +150,6 @@ def test_a_broken_cache_is_replaced(tmp_path: Path, course: Path, monkeypatch: p
     monkeypatch.setenv("OPLAB_ORT_ARCHIVE", str(release(tmp_path / "ort.tgz")))
     assert headers.find().path == cache and (cache / "onnxruntime_cxx_inline.h").is_file()
     assert not (cache.parent / ".ort-headers-killed").exists()
-
-
-def test_two_at_once_fetch_once(course: Path) -> None:
-    cache = headers.cache_dir()
-    fetched: list[str] = []
-    found: list[headers.Headers] = []
-    together = threading.Barrier(4)
-
-    def fetch(to: Path) -> str:
-        fetched.append("now")
-        put(to / "onnxruntime", 29)
-        return "a test"
-
-    def ask() -> None:
-        together.wait(120)
-        found.append(headers._fetched(cache, "a test", fetch))
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert fetched == ["now"] and {one.path for one in found} == {cache / "onnxruntime"} and len(found) == 4
 
 
 DEBIAN = """\
@@ -203,10 +165,6 @@ URIs: http://mirror.example/debian-security
 Suites: bookworm-security
 Components: main
 
-Types: deb
-URIs: http://vendor.example/repo
-Suites: nodistro
-Components: main
 
 Enabled: no
 Types: deb

@@ -11,7 +11,6 @@ from oplab.toolchain import compile as compiling
 from oplab.toolchain import compiler, landlock, one_file
 from oplab.toolchain.diagnostics import BuildFailed
 from oplab.toolchain.one_file import compiled
-from tests.support import ROOT
 from tests.support.killing import COMPILER, killed
 
 SECRET = "char secret_of_the_solution[] = {1, 2};\n"
@@ -115,10 +114,6 @@ class TestCache:
         assert second.library != first.library and len(calls) == 2
         own.write_text("const int a = 1;\n")
         assert build(text) == first and len(calls) == 2, "both are kept"
-
-    def test_a_header_of_csrc_is_read(self, build):
-        text = f'#include "../common/text.h"\n{TINY}'  # relative to csrc/torch_ops, where the compiler looks
-        assert build(text).read == (ROOT / "csrc" / "common" / "text.h",)
 
     def test_a_file_that_comes_first_from_now_on_is_noticed(self, build, tmp_path, calls):
         text = f'#include "torch_kernel.h"\n{TINY}'

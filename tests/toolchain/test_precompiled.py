@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from oplab import files
 from oplab.toolchain import precompiled as module
 from oplab.toolchain.compiler import find_compiler
 from oplab.toolchain.diagnostics import BuildFailed
 from oplab.toolchain.one_file import Compiled, compiled
-from oplab.toolchain.precompiled import Precompiled, precompiled, prepare
+from oplab.toolchain.precompiled import Precompiled, precompiled
 from oplab.toolchain.recipes import recipe
 from tests.support import ROOT
 
@@ -55,24 +54,6 @@ def test_it_is_made_when_it_is_asked_for_the_second_time():
     assert not [name for name in made.read if "precompiled" in name]
 
 
-@pytest.mark.nightly
-def test_it_is_made_before_the_second_time_if_that_will_come(own_folder: Path):
-    prepare(HOW, FIRST.encode())
-    assert not list(own_folder.rglob("*.gch")) and asked(FIRST) is None  # this was the first time
-    prepare(HOW, FIRST.encode())
-    assert len(list(own_folder.rglob("*.gch"))) == 1
-    assert asked(FIRST) is not None
-
-
-@pytest.mark.nightly
-def test_one_that_is_being_made_is_not_waited_for(own_folder: Path):
-    asked(FIRST)
-    (place,) = (path for path in own_folder.iterdir() if path.is_dir())
-    with files.lock(place.with_suffix(".lock")):  # as another process has it
-        assert asked(FIRST) is None
-    assert asked(FIRST) is not None
-
-
 def test_comments_may_come_before_it():
     for begins in ("", "\ufeff", "// a comment\n\n", "/* two\n * lines */ // and one\n", '// "quoted" // twice\r\n\t'):
         match = module._FIRST.match((begins + FIRST).removeprefix("\ufeff").encode())
@@ -101,14 +82,6 @@ def test_what_each_stub_begins_with_is_precompiled():
 
 
 @pytest.mark.nightly
-def test_openvino_s_header_is_found():
-    pytest.importorskip("openvino", reason="OpenVINO is not installed; `make deps-engines` does it")
-    how = recipe("openvino")
-    text = b"#include <openvino/frontend/onnx/extension/conversion.hpp>\n"
-    assert [bool(precompiled(GCC, how, text)) for _ in range(2)] == [False, True]
-
-
-@pytest.mark.nightly
 def test_the_library_is_the_same(tmp_path: Path):
     text = SOURCE.read_text()
     without = built(tmp_path, text, "first")
@@ -117,6 +90,7 @@ def test_the_library_is_the_same(tmp_path: Path):
     assert using.library.read_bytes() == without.library.read_bytes()
 
 
+@pytest.mark.nightly
 def test_another_header_includes_it_again(tmp_path: Path):
     text = SOURCE.read_text().replace(FIRST, f'{FIRST}\n#include "oplab_kernel.h"', 1)
     assert text.startswith("//") and FIRST in text
@@ -157,18 +131,6 @@ def test_a_changed_header_is_precompiled_again(tmp_path: Path, own_folder: Path)
     new = asked('#include "oplab_kernel.h"\n', **changes)
     assert new.folder != old.folder
     assert not old.folder.exists(), "each takes 100 MB"
-
-
-@pytest.mark.nightly
-def test_kinds_with_other_flags_keep_their_own():
-    """A library of kernels and a program both begin with onnxruntime_cxx_api.h, and not with the same definitions."""
-    text = b"#include <onnxruntime_cxx_api.h>\n"
-    kinds = [recipe("ort"), recipe("host")]
-    for how in kinds:
-        precompiled(GCC, how, text)
-    ort, host = (precompiled(GCC, how, text) for how in kinds)
-    assert ort and host and ort.folder != host.folder
-    assert precompiled(GCC, kinds[0], text) == ort
 
 
 @pytest.mark.nightly

@@ -18,7 +18,7 @@ from oplab.toolchain import compile as compiling
 from oplab.toolchain.build import BuildFailed, compile_library
 from oplab.toolchain.headers import ort_include
 from tests.support import ROOT, run_python
-from tests.support.cpp import KERNEL, OPERATOR, PROGRAM, compiler_script, endless_compiler, write
+from tests.support.cpp import KERNEL, OPERATOR, PROGRAM, endless_compiler, write
 
 
 @pytest.fixture
@@ -81,10 +81,6 @@ class TestExercise:
         assert (done.returncode, done.stdout) == (5, f"{version}, a table: 1\n"), done.stderr
         assert compile_library(source, "host", cache=tmp_path / "cache") == program
 
-    def test_a_host_program_without_main_does_not_link(self, tmp_path: Path):
-        with pytest.raises(BuildFailed, match="main is declared and used, but not defined"):
-            compile_library(write(tmp_path, "int other() { return 0; }\n"), "host", cache=tmp_path / "cache")
-
     def test_a_compiler_that_takes_too_long_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """With all that it has started: a process that has the compiler's output open would be waited for."""
         monkeypatch.setenv("CXX", str(endless_compiler(tmp_path)))
@@ -110,7 +106,6 @@ class TestCache:
         file = write(tmp_path, OPERATOR)
         first = compile_library(file, "torch", cache=tmp_path / "cache")
         os.utime(file, (1, 1))
-        assert compile_library(file, "torch", cache=tmp_path / "cache") == first
         (tmp_path / "elsewhere").mkdir()
         copy = write(tmp_path / "elsewhere", OPERATOR)
         assert compile_library(copy, "torch", cache=tmp_path / "cache") == first
@@ -144,14 +139,6 @@ class TestCache:
         flags = recipes.Recipe(how.kind, (*how.flags, "-DX"), how.link, how.includes, how.versions)
         assert key(how=flags) not in seen
         assert key() in seen
-
-    def test_a_header_of_the_project_is_part_of_the_key(self, course: Path):
-        source = course / "csrc" / "ort_ops" / "my_add.cpp"
-        how, cxx = recipes.recipe("ort"), compiler.find_compiler()
-        before = cache.key(cxx, how, [source], sanitize=False)
-        header = course / "csrc" / "ort_ops" / "oplab_kernel.h"
-        header.write_text(header.read_text() + "// changed\n")
-        assert cache.key(cxx, how, [source], sanitize=False) != before
 
     def test_a_library_appears_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """It is put in its place by one rename on the same disk, so half of it is never seen."""
@@ -205,22 +192,6 @@ class TestCompiler:
         with pytest.raises(OplabError, match=r"too old: g\+\+ 9\.4\.0 .* C\+\+20: g\+\+ 11 or newer"):
             compiler.find_compiler()
 
-    def test_a_broken_one_is_passed_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        real = shutil.which(compiler.find_compiler().command[0])
-        for name, text in (("c++", "#!/bin/sh\nexit 1\n"), ("g++", f'#!/bin/sh\nexec {real} "$@"\n')):
-            write(tmp_path, text, name).chmod(0o755)
-        monkeypatch.delenv("CXX", raising=False)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        assert compiler.find_compiler().command == (str(tmp_path / "g++"),)
-
-    @pytest.mark.nightly
-    def test_a_relative_cxx(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        real = compiler.find_compiler().command[0]
-        write(tmp_path, f'#!/bin/sh\nexec {real} "$@"\n', "mine").chmod(0o755)
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("CXX", "./mine")
-        assert compile_library(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache").is_file()
-
     @pytest.mark.parametrize("part", [*recipes.KINDS, "host"])
     def test_csrc_compiles_without_a_warning(self, part: str):
         """As it was compiled: some warnings come from the optimiser alone."""
@@ -251,6 +222,7 @@ class TestBuild:
         command = [sys.executable, "-m", "oplab.toolchain.build"]
         return subprocess.run(command, capture_output=True, text=True, timeout=900, env={**os.environ, **env}, cwd=ROOT)
 
+    @pytest.mark.nightly
     def test_twice(self, small: Path):
         first = self.build()
         assert first.returncode == 0, first.stderr
@@ -272,9 +244,8 @@ class TestBuild:
         assert "Compiling csrc/host" in fourth.stdout and "ort_ops" not in fourth.stdout
 
     @pytest.mark.nightly
-    @pytest.mark.parametrize("cmake", [None, "/bin/false"])
-    def test_without_cmake(self, small: Path, monkeypatch: pytest.MonkeyPatch, cmake: str | None):
-        monkeypatch.setattr(build, "_cmake", lambda: cmake)
+    def test_without_cmake(self, small: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(build, "_cmake", lambda: None)
         said: list[str] = []
         assert build.build_all(say=said.append)
         for name in ("oplab_ort_ops", "oplab_host"):
@@ -292,29 +263,6 @@ class TestBuild:
         assert not build.library_path("torch").exists()
 
     @pytest.mark.nightly
-    def test_killed_in_the_middle_and_repeated(self, small: Path, tmp_path: Path):
-        """The compiler has written an object file and waits for the kill."""
-        compiled, go = tmp_path / "compiled", tmp_path / "go"
-        wait = f'case " $* " in *" -c "*) touch {compiled}; until test -e {go}; do sleep 0.05; done;; esac'
-        waits = compiler_script(tmp_path, f'REAL "$@" || exit\n{wait}')
-        command, env = [sys.executable, "-m", "oplab.toolchain.build"], {**os.environ, "CXX": str(waits)}
-        process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 300
-        try:
-            while not compiled.exists():
-                assert process.poll() is None and time.monotonic() < deadline
-                time.sleep(0.01)
-            assert list((small / "build").glob("lib/.making-*/*.o"))
-        finally:
-            process.kill()
-            said = process.communicate()[0]
-            go.touch()
-        again = self.build(CXX=str(waits))
-        assert again.returncode == 0, again.stderr
-        assert "Compiling" in (begun := said.splitlines()[-1]) and begun in again.stdout
-        assert "up to date" in self.build(CXX=str(waits)).stdout
-
-    @pytest.mark.nightly
     def test_two_at_once(self, small: Path):
         command = [sys.executable, "-m", "oplab.toolchain.build"]
         two = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -329,6 +277,7 @@ class TestBuild:
         build.library_path("torch").write_bytes(b"short")
         assert build.build_all(say=lambda line: None)
 
+    @pytest.mark.nightly
     def test_the_cmake_project_builds_an_exercise(self, course: Path, tmp_path: Path):
         cmake = build._cmake()
         if not cmake:
@@ -340,9 +289,3 @@ class TestBuild:
         subprocess.run([cmake, *where, *flags], check=True, capture_output=True)
         subprocess.run([cmake, "--build", str(made)], check=True, capture_output=True)
         assert (made / f"c12_twice{recipes.SUFFIX}").is_file()
-
-    def test_a_folder_that_cannot_be_written(self, small: Path):
-        (small / "build").mkdir()
-        (small / "build" / "lib").write_text("a file where a folder belongs")
-        done = self.build()
-        assert done.returncode == 2 and "cannot be created" in done.stderr and "Traceback" not in done.stderr

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from oplab.errors import OplabError
 from oplab.onnxtools import loading
-from oplab.onnxtools.npz import read_npz
 from oplab.viewer import show, wire
 from oplab.viewer.source import load
-from tests.support import environment
 from tests.support import viewer_models as m
 
 
@@ -172,9 +167,7 @@ def test_a_model_cannot_name_files_outside_its_folder(location: str, tmp_path: P
     assert "next to the model is missing" in source.model.problems[0]
 
 
-@pytest.mark.parametrize(
-    ("offset", "length"), [("x", "4"), ("-4", "4"), (str(2**70), "4"), ("0", str(2**70)), ("0", "-4"), ("4", "12")]
-)
+@pytest.mark.parametrize(("offset", "length"), [("x", "4"), ("-4", "4"), ("0", str(2**70)), ("4", "12")])
 def test_external_data_that_lies_is_said_above_the_picture(offset: str, length: str, tmp_path: Path) -> None:
     (tmp_path / "w.data").write_bytes(bytes(12))
     weight = TensorProto(name="w", data_type=1, data_location=TensorProto.EXTERNAL, dims=[3])
@@ -207,27 +200,6 @@ def test_bytes_that_are_no_text_are_a_sentence_wherever_a_name_is(tmp_path: Path
                 read(tmp_path / "a.onnx")
     (tmp_path / "a.onnx").write_bytes(data.replace(b"NAME", b"N\x00\x00E"))
     assert "N\ufffd\ufffdE.data next to the model is missing" in show(tmp_path / "a.onnx").text
-
-
-@pytest.mark.parametrize("padding", [0, 5000])  # what is small is not walked before protobuf reads it
-def test_600_graphs_in_graphs_are_a_sentence(padding: int) -> None:
-    def field(number: int, content: bytes) -> bytes:
-        return wire.encode_varint(number << 3 | 2) + wire.encode_varint(len(content)) + content
-
-    graph = field(2, bytes(padding))
-    for _ in range(600):
-        graph = field(1, field(5, field(1, b"body") + field(6, graph)))
-    with pytest.raises(OplabError, match="graphs in graphs too deep"):
-        show(b"\x08\x08" + field(7, graph))
-
-
-def test_an_npz_that_claims_terabytes_is_a_sentence(tmp_path: Path) -> None:
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**12,)})
-    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
-        archive.writestr("x.npy", header.getvalue())
-    with pytest.raises(OplabError, match="cannot be read as .npz: Unable to allocate 3.64 TiB"):
-        read_npz(tmp_path / "x.npz")
 
 
 def test_invalid_onnx_is_shown_with_the_checkers_sentence() -> None:
@@ -270,46 +242,3 @@ def test_modules_sessions_and_scripted_code() -> None:
 
     text = show(loop).text
     assert "prim::Loop" in text and "prim::If" in text and "aten::mul" in text
-
-
-@pytest.mark.nightly
-def test_memory_of_a_100_mb_model_is_not_doubled(tmp_path: Path) -> None:
-    """In a process of its own, because memory that was once used is not given back."""
-    code = """
-import sys, resource
-import numpy as np, onnx
-from tests.support import viewer_models as m
-from onnx import helper, numpy_helper
-from oplab.viewer import show
-from oplab.viewer.store import Store
-from oplab.viewer import view
-show(m.conv())
-if sys.argv[1] == "make":
-    ws = [numpy_helper.from_array(np.full((2500, 1000), k, np.float32), f"w{k}") for k in range(10)]
-    nodes = [helper.make_node("Gemm", [f"t{k}" if k else "x", f"w{k}"], [f"t{k + 1}"]) for k in range(10)]
-    onnx.save(m.model(nodes, [m.info("x", [1, 2500])], [m.info("t10", None)], tuple(ws)), sys.argv[2])
-else:
-    def peak():
-        return int([l for l in open("/proc/self/status") if l.startswith("VmHWM")][0].split()[1]) / 1024
-    before = peak()
-    given = onnx.load(sys.argv[2]) if sys.argv[1] == "proto" else sys.argv[2]
-    if sys.argv[1] == "proto":
-        before = peak()
-    view.kernel_store = lambda: Store(sys.argv[3])
-    v = show(given)
-    print(peak() - before, len(v.html))
-"""
-    if sys.platform != "linux":
-        pytest.skip("peak memory is read from /proc")
-    model = tmp_path / "big.onnx"
-    subprocess.run([sys.executable, "-c", code, "make", str(model)], check=True, env=environment())
-    assert model.stat().st_size > 100e6
-    for how in ("path", "proto"):
-        command = [sys.executable, "-c", code, how, str(model), str(tmp_path)]
-        grown, size = subprocess.run(
-            command, check=True, capture_output=True, text=True, env=environment()
-        ).stdout.split()
-        assert float(grown) < 60, f"{how}: memory grew by {grown} MB"
-        assert int(size) < 300_000
-    weights = [f for f in (tmp_path / "oplab-viewer").iterdir() if f.suffix == ".weights"]
-    assert weights and weights[0].stat().st_size == 100_000_000
