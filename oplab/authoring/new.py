@@ -70,9 +70,6 @@ class Plan:
 def create(course: Course, plan: Plan) -> list[Path]:
     """Write the files of a new exercise. Nothing that exists is overwritten; text files grow at their end.
 
-    Returns:
-        what was made or has grown.
-
     Raises:
         OplabError: the id is taken or malformed, the plan does not fit the manifest, or a file cannot be written. Nothing has
             changed then.
@@ -229,11 +226,7 @@ class _Writer:
 
 
 def _mapping(operator: str) -> dict[str, str]:
-    """What the templates of a symbolic function need to know of an operator.
-
-    Raises:
-        OplabError: PyTorch has no such operator, or it has several results.
-    """
+    """What the templates of a symbolic function need to know of an operator."""
     import torch
 
     from oplab.checks.exporting import own

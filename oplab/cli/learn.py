@@ -371,11 +371,7 @@ def _titles(course: Course) -> dict[str, str]:
 
 
 def _targets(**files: Path | None) -> dict[str, Path]:
-    """The reports that are asked for.
-
-    Raises:
-        OplabError: one of them cannot be written.
-    """
+    """The reports that are asked for."""
     targets = {format: path for format, path in files.items() if path is not None}
     if targets:
         from oplab.reports import check_targets

@@ -232,11 +232,7 @@ def _has_module(asked: list[str], module: str) -> None:
 def _inputs(
     model: Path, file: Path | None, sizes: dict[str, int], seed: int, out: Any
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """The arrays of a file by name, the cases of a function, or random ones; what was made is described on ``out``.
-
-    Raises:
-        OplabError: there is a file and sizes, the file cannot be read, or a size is missing.
-    """
+    """The arrays of a file by name, the cases of a function, or random ones; what was made is described on ``out``."""
     from oplab.onnxtools.inputs import input_specs, random_inputs
     from oplab.onnxtools.npz import read_npz
     from oplab.parity import arguments

@@ -70,7 +70,6 @@ def serve(arguments: list[str], last_lines: Callable[[str], str]) -> None:
     """Run JupyterLab until Ctrl-C.
 
     Args:
-        arguments: JupyterLab's own.
         last_lines: what to print when it listens, for its address.
     """
 

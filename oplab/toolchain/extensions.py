@@ -63,10 +63,6 @@ def build_extensions(
         folders: each has a ``setup.py`` with one extension module, its sources and its headers.
         cache: where libraries are kept; ``build/cache/extensions`` by default. Several processes may share it.
         timeout: seconds that one build may take.
-
-    Raises:
-        BuildFailed: a source does not compile.
-        OplabError: there is no compiler, or a setup.py builds no library.
     """
     cache = Path(cache or paths.build_dir() / "cache" / "extensions").resolve()
     cache.mkdir(parents=True, exist_ok=True)

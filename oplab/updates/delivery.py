@@ -40,11 +40,7 @@ def source() -> Path:
 
 
 def files() -> dict[str, bytes]:
-    """What a learner's folder gets from this release: the content of each file, by its path there. The stubs are made anew.
-
-    Raises:
-        OplabError: a file is missing or cannot be read.
-    """
+    """What a learner's folder gets from this release: the content of each file, by its path there. The stubs are made anew."""
     origin = source()
     course = manifest.load(origin)
     names = [*_FILES]
@@ -76,12 +72,6 @@ def init(folder: Path) -> int:
 
     Args:
         folder: it does not exist yet, or it is empty.
-
-    Returns:
-        how many files it has.
-
-    Raises:
-        OplabError: it is not empty, or it cannot be written.
     """
     folder = folder.expanduser().absolute()
     _expect_room(folder)

@@ -100,9 +100,6 @@ def download(to: Path, say: Callable[[str], object], etc: Path = Path("/etc/apt"
 
     Returns:
         The name of the package's file.
-
-    Raises:
-        RouteFailed: there is no apt, no network, or no such package.
     """
     for tool in ("apt-get", "dpkg-deb"):
         if not shutil.which(tool):
