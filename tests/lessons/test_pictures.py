@@ -55,11 +55,11 @@ def test_sequence_has_a_row_for_each_call_and_bars_where_objects_live():
     assert list(bar.get_ydata()) == [0, 2] and len(set(bar.get_xdata())) == 1
 
 
-def test_an_array_has_a_cell_for_each_value_and_dashed_ones_after_its_end():
-    (axes,) = memory.array([1, 2.5], "x", beyond=2).axes
-    assert [cell.get_linestyle() for cell in axes.patches] == ["-", "-", "--", "--"]
-    assert [text for text in _texts(axes) if text.startswith("x[")] == ["x[0]", "x[1]", "x[2]", "x[3]"]
-    assert _texts(axes).count("?") == 2 and "2.5" in _texts(axes)
+def test_an_array_has_a_cell_for_each_value_and_a_dashed_one_after_its_end():
+    (axes,) = memory.array([1, 2.5], "x").axes
+    assert [cell.get_linestyle() for cell in axes.patches] == ["-", "-", "--"]
+    assert [text for text in _texts(axes) if text.startswith("x[")] == ["x[0]", "x[1]", "x[2]"]
+    assert _texts(axes).count("?") == 1 and "2.5" in _texts(axes)
 
 
 SECONDS = {
