@@ -232,7 +232,8 @@ def report(
 ) -> None:
     """Write reports of an earlier run, without grading again."""
     targets = _targets(junit=junit, html=html, gradescope=gradescope, markdown=markdown)
-    _something(targets)
+    if not targets:
+        raise OplabError("There is nothing to write.", "Name --html F, --markdown F, --junit F or --gradescope F.")
     from oplab import reports
 
     try:
@@ -359,11 +360,6 @@ def _one_folder(submission: Path | None, track: str | None) -> None:
         raise OplabError("--submission and --track exclude each other.", "Omit one of them.")
     if track is not None and track not in paths.TRACKS:
         raise OplabError(f"There is no track {track}.", f"It can be {' or '.join(paths.TRACKS)}.")
-
-
-def _something(targets: dict[str, Path]) -> None:
-    if not targets:
-        raise OplabError("There is nothing to write.", "Name --html F, --markdown F, --junit F or --gradescope F.")
 
 
 def _titles(course: Course) -> dict[str, str]:

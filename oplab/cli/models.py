@@ -31,7 +31,8 @@ def show(
     ] = None,
 ) -> None:
     """Look at the graph of a model, or compare two. A browser shows it until Ctrl-C; -o writes a file."""
-    _one_or_two(models)
+    if not 1 <= len(models) <= 2:
+        raise OplabError(f"{len(models)} models were given; show draws one, or compares two.", "Pass one or two files.")
     from oplab.viewer.view import show as view_of
 
     view = view_of(*models, title=" → ".join(path.name for path in models))
@@ -213,11 +214,6 @@ def capstone(
         leave(1)
     print(f"Your report: {kept.path}")
     leave(0 if kept.passed and len(kept.figures) == 2 else 1)
-
-
-def _one_or_two(models: list[Path]) -> None:
-    if not 1 <= len(models) <= 2:
-        raise OplabError(f"{len(models)} models were given; show draws one, or compares two.", "Pass one or two files.")
 
 
 def _has_module(asked: list[str], module: str) -> None:

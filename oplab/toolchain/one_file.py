@@ -13,13 +13,13 @@ import functools
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oplab import paths
 from oplab.errors import OplabError
+from oplab.files import write_atomically
 from oplab.toolchain import cache as caches
 from oplab.toolchain import landlock
 from oplab.toolchain.compile import compile_files, exercise_cache, files_read
@@ -225,9 +225,7 @@ def _keep(
         others = [entry for entry in json.loads(record.read_bytes())["variants"] if entry["library"] != library.name]
     except (OSError, ValueError, KeyError, TypeError):
         others = []
-    with tempfile.NamedTemporaryFile("w", dir=scratch, delete=False) as stream:
-        json.dump({"variants": [variant, *others[: _VARIANTS - 1]]}, stream)
-    os.replace(stream.name, record)
+    write_atomically(record, json.dumps({"variants": [variant, *others[: _VARIANTS - 1]]}), sync=False)
     caches.trim(record.parent)
     return Compiled(library, tuple(sorted(read)))
 

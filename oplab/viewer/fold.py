@@ -138,7 +138,7 @@ def _best_repeat(nodes: list[Node]) -> tuple[int, int, int] | None:
             if length >= period:
                 candidates.append((length // period * period, -period, int(begin), length))
     candidates.sort(reverse=True)
-    producers = _producers(nodes)
+    producers = {name: i for i, node in enumerate(nodes) for name in node.outputs}
     best, saved = None, 8  # folding must pay for the panel
     for bound, negative, begin, length in candidates[:400]:
         period = -negative
@@ -171,10 +171,6 @@ def _kind(node: Node) -> tuple:
         node.block,
         node.mark,
     )
-
-
-def _producers(nodes: list[Node]) -> dict[str, int]:
-    return {name: i for i, node in enumerate(nodes) for name in node.outputs}
 
 
 def _phases(nodes: list[Node], producers: dict[str, int], begin: int, period: int, length: int) -> list[int]:

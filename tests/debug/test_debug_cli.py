@@ -98,26 +98,6 @@ def test_a_signal_ends_any_command_with_a_sentence(number, folder):
     assert done.stderr.strip() == "Stopped. Nothing was lost." and not (folder / "went_on").exists()
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, folder):
-    lines = [
-        "import signal, threading, time",
-        "start = threading.Thread.start",
-        "def late(thread): start(thread), time.sleep(0.3)",  # the signal must not be sent again while Python still drops it
-        "threading.Thread.start = late",
-        "class Dropped:",
-        f"    def __del__(self): signal.raise_signal({int(number)})",
-        "Dropped()",
-        "time.sleep(60)",
-        "open('went_on', 'w')",
-    ]
-    (folder / "stop.py").write_text("\n".join(lines))
-    done = stopped(number, folder)
-    assert done.stderr.strip() == "Stopped. Nothing was lost." and not (folder / "went_on").exists()
-    assert done.returncode == 128 + number
-
-
 def test_the_help_has_a_whole_sentence_for_each_command():
     for group in ([], ["debug"]):
         text = CliRunner().invoke(app, [*group, "--help"], terminal_width=80).output

@@ -142,13 +142,3 @@ def test_new_exercise_refuses_and_changes_nothing(plan, before, words, root):
     with pytest.raises(OplabError, match=re.escape(words)):
         create(load(root), plan)
     assert everything(root) == files
-
-
-def test_a_write_that_fails_takes_the_others_back(root):
-    """A folder stands where the notebook's source would be written."""
-    shutil.rmtree(root / "notebooks" / "src")
-    (root / "notebooks" / "src").write_text("")
-    before = everything(root)
-    with pytest.raises(OplabError, match="Nothing was changed|cannot be read"):
-        create(load(root), Plan("c05.x", "x"))
-    assert everything(root) == before
