@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
-import stat
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from oplab import paths
 from oplab.errors import OplabError
-from oplab.files import write_atomically
 from oplab.project.layout import Project
 from oplab.toolchain.build import compile_library
 from oplab.toolchain.compile import compile_host, link_runtime
@@ -110,12 +111,20 @@ def _put(compile: Callable[[Callable[[], object]], Path], made: Path, source: Pa
     start = time.monotonic()
     compiled = compile(lambda: say(f"Compiling {shown(source)} ..."))
     content = compiled.read_bytes()
+    fresh = None
     try:
         if made.is_file() and made.read_bytes() == content:
             say(f"{shown(made)} is up to date.")
             return
-        paths.created(made.parent)
-        write_atomically(made, content, mode=stat.S_IMODE(compiled.stat().st_mode), sync=False)
+        folder = paths.created(made.parent)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{made.name}-", delete=False) as stream:
+            fresh = Path(stream.name)
+            stream.write(content)
+        shutil.copymode(compiled, fresh)
+        os.replace(fresh, made)
     except OSError as error:
         raise OplabError(f"{shown(made)} cannot be written: {error.strerror}.", "Choose another place.") from None
+    finally:
+        if fresh is not None:
+            fresh.unlink(missing_ok=True)
     say(f"{shown(made)} is ready: {time.monotonic() - start:.1f} s.")
