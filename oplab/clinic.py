@@ -77,11 +77,7 @@ class Answer:
 
 
 def questions(root: Path | None = None) -> list[Question]:
-    """The sections of the page, in its order.
-
-    Raises:
-        OplabError: the page is missing, or a section's second line does not have a state, a chapter and a case.
-    """
+    """The sections of the page, in its order."""
     page = (root or paths.root()) / PAGE
     if not page.is_file():
         raise OplabError(f"There is no page {page}.", "Restore it with git, or update the course.")
@@ -101,11 +97,7 @@ def questions(root: Path | None = None) -> list[Question]:
 
 
 def find(name: str, among: list[Question]) -> Question:
-    """The question with this number: ``pytorch#147374``, or ``147374``.
-
-    Raises:
-        OplabError: there is none.
-    """
+    """The question with this number: ``pytorch#147374``, or ``147374``."""
     for question in among:
         if name.lower().lstrip("#") in (question.issue, question.issue.partition("#")[2]):
             return question
@@ -113,11 +105,7 @@ def find(name: str, among: list[Question]) -> Question:
 
 
 def ask(question: Question, root: Path | None = None) -> Answer:
-    """Run a case in this process. What its workaround raises is part of the answer.
-
-    Raises:
-        OplabError: the case's file is missing, or needs a package that is not installed.
-    """
+    """Run a case in this process. What its workaround raises is part of the answer."""
     root = paths.part(root or paths.root(), "tests/clinic").parents[1]
     if not (root / question.case).is_file():
         raise OplabError(f"There is no file {root / question.case}.", "Restore it with git, or update the course.")

@@ -55,11 +55,7 @@ def replacing(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator[B
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, sync: bool = True) -> None:
-    """Writes a whole file or nothing, as :func:`replacing` does; text is written as UTF-8.
-
-    Raises:
-        OSError: the folder cannot be written, or the disk is full.
-    """
+    """Writes a whole file or nothing, as :func:`replacing` does; text is written as UTF-8."""
     with replacing(path, mode=mode, sync=sync) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
@@ -125,11 +121,7 @@ def remove_tree(folder: Path) -> bool:
 
 
 def _remove(top: int, name: str, moved: int) -> int:
-    """Removes one entry of the folder ``top``; folders in it become entries of ``top``. ``moved`` counts these, for their names.
-
-    Raises:
-        OSError: it cannot be removed.
-    """
+    """Removes one entry of the folder ``top``; folders in it become entries of ``top``. ``moved`` counts these, for their names."""
     if not _opened(top, name):
         os.unlink(name, dir_fd=top)
         return moved

@@ -19,9 +19,6 @@ def root() -> Path:
 
     It is looked for in ``OPLAB_ROOT``, in the current folder and its parents, then next to this package (an editable
     install), so a notebook may be started from anywhere.
-
-    Raises:
-        OplabError: there is no such folder.
     """
     named = os.environ.get("OPLAB_ROOT")
     if named:
@@ -43,32 +40,19 @@ def root() -> Path:
 
 
 def part(root: Path, name: str) -> Path:
-    """A file or folder of the course, such as ``solutions``, which in a folder that ``oplab init`` made is the package's.
-
-    Args:
-        root: the course's folder.
-        name: relative to it.
-    """
+    """A file or folder of the course, such as ``solutions``, which in a folder that ``oplab init`` made is the package's."""
     if (root / name).exists() or not (root / DELIVERED).is_file():
         return root / name
     return (SHIPPED if SHIPPED.is_dir() and not name.startswith("oplab/") else PACKAGE.parent) / name
 
 
 def build_dir() -> Path:
-    """``build/`` in the course's folder, created if it is missing. Everything that the course writes goes there.
-
-    Raises:
-        OplabError: it cannot be created, or there is no course.
-    """
+    """``build/`` in the course's folder, created if it is missing. Everything that the course writes goes there."""
     return created(root() / "build")
 
 
 def created(folder: Path) -> Path:
-    """The folder itself, created with those above it if it is missing.
-
-    Raises:
-        OplabError: it cannot be created.
-    """
+    """The folder itself, created with those above it if it is missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,11 +64,7 @@ def created(folder: Path) -> Path:
 
 
 def track() -> str:
-    """The answers in use, set by ``OPLAB_TRACK``: ``exercises`` (the learner's, the default) or ``solutions``.
-
-    Raises:
-        OplabError: ``OPLAB_TRACK`` is something else.
-    """
+    """The answers in use, set by ``OPLAB_TRACK``: ``exercises`` (the learner's, the default) or ``solutions``."""
     name = os.environ.get("OPLAB_TRACK") or "exercises"
     if name not in TRACKS:
         raise OplabError(

@@ -93,11 +93,7 @@ def _entry(*, worked: str | None = None, **words: str) -> Entry:
 
 
 def find(id: str) -> Entry:
-    """One entry by its id.
-
-    Raises:
-        KeyError: there is no such entry.
-    """
+    """One entry by its id."""
     for row in rows():
         if row.id == id:
             return row

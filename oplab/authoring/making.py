@@ -14,14 +14,8 @@ def make_stubs(course: Course, write: bool = True) -> tuple[list[str], list[str]
 
     The lessons' links (``../exercises/c05_writing_symbolic.py#line=59``) follow: each leads to the exercise whose check is next.
 
-    Args:
-        write: whether to write, or only to compare.
-
     Returns:
         the stubs that differed, and a sentence for each file that was kept and each lesson that has changed.
-
-    Raises:
-        OplabError: the marks of a solution are not in pairs.
     """
     differ, said = [], []
     for solution in sorted((course.root / "solutions").rglob("*.*")):

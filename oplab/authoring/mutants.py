@@ -90,7 +90,6 @@ def read(course: Course, exercise: Exercise, kind: str, solution: str) -> tuple[
 
     Args:
         kind: ``mutant`` or ``alternative``.
-        solution: text of the exercise's file in ``solutions/``.
     """
     try:
         tables = tomllib.loads(file_of(course, exercise, kind).read_text(encoding="utf-8"))

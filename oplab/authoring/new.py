@@ -6,7 +6,6 @@ The solution of the skeleton passes its check and its stub is `todo`; what the a
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import tempfile
@@ -70,12 +69,8 @@ class Plan:
 def create(course: Course, plan: Plan) -> list[Path]:
     """Write the files of a new exercise. Nothing that exists is overwritten; text files grow at their end.
 
-    Returns:
-        what was made or has grown.
-
     Raises:
-        OplabError: the id is taken or malformed, the plan does not fit the manifest, or a file cannot be written. Nothing has
-            changed then.
+        OplabError: the id is taken or malformed, or the plan does not fit the manifest. Nothing has changed then.
     """
     match = _ID.fullmatch(plan.id)
     if not match:
@@ -229,11 +224,7 @@ class _Writer:
 
 
 def _mapping(operator: str) -> dict[str, str]:
-    """What the templates of a symbolic function need to know of an operator.
-
-    Raises:
-        OplabError: PyTorch has no such operator, or it has several results.
-    """
+    """What the templates of a symbolic function need to know of an operator."""
     import torch
 
     from oplab.checks.exporting import own
@@ -324,22 +315,14 @@ def _validate(course: Course, plan: Plan, texts: dict[Path, str]) -> None:
 
 
 def _write(texts: dict[Path, str]) -> None:
-    """All files or none. The manifest is the last: an exercise that it names is complete."""
-    before: dict[Path, str | None] = {}
-    try:
-        for path, text in texts.items():
-            before[path] = _text(path) if path.exists() else None
+    """The manifest is the last: an exercise that it names is complete."""
+    for path, text in texts.items():
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text)
-    except OSError as error:
-        failing = path
-        for path, text in before.items():
-            if text is not None:
-                path.write_text(text, encoding="utf-8")
-            else:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-        raise OplabError(f"{failing} cannot be written: {error.strerror}.", "Nothing was changed.") from None
+        except OSError as error:
+            fix = "Make it writable; `git status` lists what was written before it."
+            raise OplabError(f"{path} cannot be written: {error.strerror}.", fix) from None
 
 
 def _has(path: Path, function: str) -> bool:

@@ -29,11 +29,7 @@ _HALF = re.compile(r"[\u4e00-\u9fff](?:[,;?!]|:(?!:))|[\u4e00-\u9fff]\.(?!\w)")
 
 
 def texts(course: Course) -> dict[str, list[str]]:
-    """The English texts of each catalogue, in the order in which a learner meets them, once each.
-
-    Raises:
-        OplabError: a file of the course cannot be read.
-    """
+    """The English texts of each catalogue, in the order in which a learner meets them, once each."""
     found = {"oplab": list(_messages(course)), "course": list(_manifest(course))}
     pages = ((course.root / page).read_text(encoding="utf-8") for page in PAGES)
     found["pages"] = [text for page in pages for text in prose.each(prose.units(page))]

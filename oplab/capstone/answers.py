@@ -18,9 +18,6 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
 
     Args:
         work: a folder for the exported models.
-
-    Raises:
-        OplabError: there is no compiler, or the file of the answers cannot be read.
     """
     from oplab.course.stubs import Todo, is_stubs_error
     from oplab.lessons import Answers
@@ -108,9 +105,6 @@ def report(folder: Path | None = None) -> Kept | None:
 
     Args:
         folder: where reports are kept; ``build/capstone`` by default.
-
-    Raises:
-        OplabError: there is no compiler, the file of your answers cannot be read, or the folder cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="oplab-capstone-") as work:
         projects, missing = yours(Path(work))

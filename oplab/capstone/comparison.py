@@ -59,12 +59,7 @@ def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequen
     """Compare and measure each project, and keep the report.
 
     Args:
-        projects: at least one.
         folder: where reports are kept; ``build/capstone`` by default.
-        notes: what is missing in the report, a sentence each.
-
-    Raises:
-        OplabError: there is nothing to report, a file is missing, or the folder cannot be written.
     """
     if not projects:
         raise OplabError(
@@ -130,11 +125,7 @@ def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
 
 
 def _new_folder(home: Path) -> Path:
-    """An empty folder with the next number. Two reports that are written at the same time get two numbers.
-
-    Raises:
-        OplabError: the folder cannot be written.
-    """
+    """An empty folder with the next number. Two reports that are written at the same time get two numbers."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         number = 1 + max((int(p.name[7:]) for p in home.glob("report-*") if p.name[7:].isdigit()), default=0)

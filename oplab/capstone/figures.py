@@ -17,12 +17,7 @@ def figure(
     """A figure that neither a window nor a notebook shows by itself.
 
     Args:
-        rows, columns: the number of axes.
-        size: width and height in inches.
         projection: of all axes, for example ``"3d"``.
-
-    Returns:
-        The figure and its axes, row by row.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -32,13 +32,7 @@ def report_on(layout: Layout, folder: Path | None = None, *, say: Say = print) -
     """Build a project, export its example with both exporters, compare, measure, and keep the report.
 
     Args:
-        layout: the project.
         folder: where reports are kept; ``build/capstone`` in the project by default.
-        say: called with each line of progress, and with the results.
-
-    Raises:
-        BuildFailed: a C++ file does not compile or link.
-        OplabError: a part of the project is missing, the example cannot be imported or exported, or a folder cannot be written.
     """
     build_project(layout, say=say)
     with tempfile.TemporaryDirectory(prefix="oplab-capstone-") as work:
@@ -107,11 +101,7 @@ def _is_case(case: Any) -> bool:
 
 
 def _imported(layout: Layout, name: str, file: Path, folder: Path, wanted: tuple[str, ...]) -> ModuleType:
-    """One of the project's modules, imported as its tests import it.
-
-    Raises:
-        OplabError: it does not exist, cannot be imported, is another file of the same name, or lacks a name.
-    """
+    """One of the project's modules, imported as its tests import it."""
     if not file.is_file():
         raise OplabError(
             f"The project has no {file}.", "Restore it: the report needs it. `oplab new-operator` makes one."

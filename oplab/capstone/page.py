@@ -35,12 +35,7 @@ def section(
     """The part of the page about one project, as HTML, and its figures, each with its words.
 
     Args:
-        project: the delivered project.
-        found: the comparison of each exporter's model.
         is_right: no problem was found, so drawing the picture has to succeed.
-
-    Raises:
-        Exception: whatever drawing raises, if ``is_right``.
     """
     from oplab.ops.sessions import session
 
@@ -151,14 +146,7 @@ img { max-width: 100%; } .faint { color: #66727d; font-size: 13px; } summary { c
 
 
 def page(sections: Sequence[str], passed: bool, problems: Sequence[str], notes: Sequence[str]) -> str:
-    """The whole page as HTML.
-
-    Args:
-        sections: the HTML of each project.
-        passed: whether everything agrees.
-        problems: what does not agree, a sentence each.
-        notes: what is missing in the report, a sentence each.
-    """
+    """The whole page as HTML."""
     import onnx
     import onnxruntime
     import torch

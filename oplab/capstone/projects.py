@@ -52,9 +52,6 @@ class Project:
 
         Args:
             exporter: a key of :data:`EXPORTERS`.
-
-        Raises:
-            OplabError: there is no such file.
         """
         path = self.folder / f"{exporter}.onnx"
         if not path.is_file():

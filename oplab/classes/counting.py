@@ -82,13 +82,7 @@ class Book:
 
 
 def count(grades: Grades, roster: Mapping[str, Learner], rules: Rules) -> Book:
-    """The grades of all learners of the roster.
-
-    Args:
-        grades: what was graded.
-        roster: the learners, by login.
-        rules: what counts.
-    """
+    """The grades of all learners of the roster."""
     worth = _worth(grades, rules)
     possible: dict[str, Decimal] = {}
     exercises: dict[str, Decimal] = {}

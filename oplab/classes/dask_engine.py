@@ -48,9 +48,6 @@ class DaskEngine:
         where: ``local:N``, or the address of a scheduler: ``tcp://…``, ``tls://…``.
         hidden: folders that learners' code must not see, where a worker's machine has them, too.
         say: told in a sentence that a worker was lost, from another thread.
-
-    Raises:
-        OplabError: ``where`` is neither, or Dask is not installed.
     """
 
     def __init__(self, where: str, hidden: Sequence[Path] = (), say: Callable[[str], None] = lambda line: None):
@@ -90,9 +87,6 @@ class DaskEngine:
         """Run tasks; see :class:`oplab.classes.engines.Engine`.
 
         What another task may have interfered with runs again at the end, with nothing else at the same time. Only that counts.
-
-        Raises:
-            OplabError: the cluster cannot be reached, has other versions, has no worker with slots, or its scheduler has ended.
         """
         self._open()
         try:
@@ -137,11 +131,7 @@ class DaskEngine:
             fill()
 
     def _verdict(self, task: Plain, future: Any) -> Verdict:
-        """How a task ended.
-
-        Raises:
-            OplabError: no other can run, either.
-        """
+        """How a task ended."""
         from distributed import KilledWorker
         from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
@@ -165,11 +155,7 @@ class DaskEngine:
         return sum(int(min(worker["resources"].get(SLOT, 0), worker["nthreads"])) for worker in workers)
 
     def _open(self) -> None:
-        """Start the cluster, or reach its scheduler, and set its workers up.
-
-        Raises:
-            OplabError: it is not there, has other versions, or no worker with slots.
-        """
+        """Start the cluster, or reach its scheduler, and set its workers up."""
         from distributed import Client
 
         from oplab.classes.dask_worker import SLOT, Graders, Leaving, here

@@ -54,11 +54,7 @@ class Graders(WorkerPlugin):
         self._refused: OplabError | None = None
 
     async def setup(self, worker: Any) -> None:
-        """Dask calls this in each worker, and in one that joins later before its first task.
-
-        Raises:
-            OplabError: the worker's machine has other versions, or no course.
-        """
+        """Dask calls this in each worker, and in one that joins later before its first task."""
         # Ctrl-C in a terminal reaches local workers too, but is the command's business. Not SIG_IGN, which their children would
         # inherit, as they would the mask of oplab.classes.dask_engine.
         signal.signal(signal.SIGINT, lambda number, frame: None)
@@ -128,11 +124,7 @@ class Leaving(SchedulerPlugin):
 
 
 def here() -> dict[str, str]:
-    """The versions that have to be the same on all machines; ``course`` is a digest of the checks.
-
-    Raises:
-        OplabError: there is no course here.
-    """
+    """The versions that have to be the same on all machines; ``course`` is a digest of the checks."""
     course = load(paths.root())
     checks = sha256("".join(versions.grader_version(course, exercise) for exercise in course.exercises))
     packages = {name: metadata.version(name) for name in ("dask", "distributed")}  # both ends speak one protocol

@@ -25,15 +25,7 @@ def make(course: Course, folder: Path, learners: int, seed: int = 0) -> Path:
 
     Args:
         course: the course. Without ``solutions/`` and ``tests/`` every learner hands in stubs.
-        folder: created; it must be empty.
-        learners: how many.
         seed: another one makes another class; the same one makes the same.
-
-    Returns:
-        the folder of the submissions.
-
-    Raises:
-        OplabError: the folder is not empty, or cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OplabError(f"{folder} is not an empty folder.", "Name a new one.")

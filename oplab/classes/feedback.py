@@ -30,18 +30,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the time of each file in an archive: the same 
 
 
 def write(grades: Grades, book: Book, rules: Rules, course: Course, folder: Path) -> list[Path]:
-    """Write ``learners/``, ``feedback.zip`` and ``class.html`` to GRADES, and return them.
-
-    Args:
-        grades: what was graded.
-        book: how it counts.
-        rules: by which rules.
-        course: for titles and the order of exercises.
-        folder: GRADES.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
+    """Write ``learners/``, ``feedback.zip`` and ``class.html`` to GRADES, and return them."""
     titles = {chapter.stem: chapter.title for chapter in course.chapters}
     feedback: dict[str, str | bytes] = {}
     for row in book.rows:

@@ -24,17 +24,8 @@ def write(book: Book, rules: Rules, folder: Path, *, exercises: bool = False) ->
     """Write the grade book. The same verdicts, roster and rules give the same bytes.
 
     Args:
-        book: the grades.
-        rules: by which they were counted.
-        folder: where to write ``grades.csv`` and ``lms/``.
         exercises: whether the files in ``lms/`` have a column for each exercise. Else they have one for the total; with both, a platform
             would count the points twice.
-
-    Returns:
-        the files that were written.
-
-    Raises:
-        OSError: a file cannot be written.
     """
     (folder / "lms").mkdir(parents=True, exist_ok=True)
     files = {folder / "grades.csv": plain(book)}

@@ -60,11 +60,7 @@ class Grader:
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-class")
 
     def grade(self, task: Plain) -> Verdict:
-        """Grade a task; after ATTEMPTS in vain the verdict's state is ``grader_error``.
-
-        Raises:
-            Closed: :meth:`close` was called.
-        """
+        """Grade a task; after ATTEMPTS in vain the verdict's state is ``grader_error``."""
         why = ""
         for _ in range(ATTEMPTS):
             try:
@@ -207,9 +203,6 @@ class LocalEngine:
         """Run tasks; see :class:`oplab.classes.engines.Engine`.
 
         What another task may have interfered with runs again at the end, with nothing else at the same time. Only that counts.
-
-        Raises:
-            OplabError: reading the next task failed.
         """
         yield from self._all(iter(tasks), self._graders)
         again = self._neighbours.suspected()

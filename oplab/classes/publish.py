@@ -54,15 +54,8 @@ def publish(grades: Grades, course: Course, used: Rules, *, accept: bool = False
     If a total would be lower than in the ``grades.csv`` that is there, nothing is written.
 
     Args:
-        grades: what was graded; its folder is written.
-        course: for titles and the order of exercises.
-        used: the rules.
         accept: write lower grades, too.
         exercises: as for :func:`gradebook.write`.
-
-    Raises:
-        OplabError: the ``grades.csv`` that is there cannot be understood.
-        OSError: a file cannot be written.
     """
     book = count(grades, grades.learners, used)
     changes = differences(totals(grades.folder), book)
@@ -91,11 +84,7 @@ def differences(before: Mapping[str, Decimal], book: Book) -> tuple[Change, ...]
 
 
 def totals(folder: Path) -> dict[str, Decimal]:
-    """The totals in the ``grades.csv`` of a folder, by login, of those that have one; empty if there is no such file.
-
-    Raises:
-        OplabError: it cannot be understood.
-    """
+    """The totals in the ``grades.csv`` of a folder, by login, of those that have one; empty if there is no such file."""
     path = folder / "grades.csv"
     try:
         with open(path, encoding="utf-8", newline="") as stream:

@@ -209,11 +209,7 @@ def save_answer(folder: Path, sha: str, text: str) -> None:
 
 
 def load_answer(folder: Path, sha: str) -> str:
-    """The source of an answer that is kept in GRADES.
-
-    Raises:
-        OplabError: it is missing, or its content is not what was graded.
-    """
+    """The source of an answer that is kept in GRADES."""
     path = answer_file(folder, sha)
     try:
         text = path.read_bytes().decode("utf-8", "surrogatepass")
@@ -253,11 +249,7 @@ def save_run(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def load_run(folder: Path) -> dict[str, Any]:
-    """The content of ``run.json``; empty where there is none yet.
-
-    Raises:
-        OplabError: it cannot be read.
-    """
+    """The content of ``run.json``; empty where there is none yet."""
     return read_json(folder / "run.json") if (folder / "run.json").exists() else {}
 
 
@@ -271,11 +263,7 @@ def load_verdict(folder: Path, key: str) -> Verdict | None:
 
 
 def load(folder: Path) -> Grades:
-    """All that GRADES holds.
-
-    Raises:
-        OplabError: it is not such a folder, or a file in it cannot be understood.
-    """
+    """All that GRADES holds."""
     if not (folder / "submissions.json").is_file():
         raise OplabError(
             f"{folder} holds no grades.", "`oplab class grade SUBMISSIONS --roster roster.csv -o GRADES` creates them."
@@ -301,11 +289,7 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file of GRADES as it was written.
-
-    Raises:
-        OplabError: it cannot be read.
-    """
+    """A file of GRADES as it was written."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -70,15 +70,9 @@ def run(course: Course, exercise: Exercise, folder: Path, used: Rules, make_engi
     """Grade an exercise again, and say what would change; nothing that counts is replaced.
 
     Args:
-        course: the course, with the check that was fixed.
-        exercise: what to grade.
-        folder: GRADES.
-        used: the rules of the course.
         make_engine: called with the number of answers to grade, if there are any; the engine is closed at the end.
 
     Raises:
-        OplabError: GRADES holds no answer to this exercise, or cannot be read; or the course was changed meanwhile.
-        OSError: a verdict cannot be written.
         KeyboardInterrupt: a second Ctrl-C. What was graded is kept.
     """
     watch = versions.watch(course)
@@ -116,10 +110,6 @@ def replace_grades(found: Regrade, why: str, *, accepted: bool) -> None:
 
     The note is written first: a process that ends between the two leaves a note about a regrade that is run again, and no change
     without a note.
-
-    Raises:
-        OplabError: ``regrades.json`` cannot be understood.
-        OSError: a file cannot be written.
     """
     folder = found.before.folder
     states = sorted(found.states.items())
@@ -140,11 +130,7 @@ def replace_grades(found: Regrade, why: str, *, accepted: bool) -> None:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """The regrades of GRADES so far, the oldest first.
-
-    Raises:
-        OplabError: ``regrades.json`` cannot be understood.
-    """
+    """The regrades of GRADES so far, the oldest first."""
     return records.read_json(folder / HISTORY).get("regrades", []) if (folder / HISTORY).exists() else []
 
 

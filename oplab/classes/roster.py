@@ -27,9 +27,6 @@ def read(path: Path) -> tuple[dict[str, Learner], list[str]]:
 
     A first row in which a column is called ``login`` (or as one of the learning platforms calls it) is a header. Without one the
     columns are login, name, email, section.
-
-    Raises:
-        OplabError: the file cannot be read, or there is no learner in it.
     """
     table = tables.read(path, "roster", _COLUMNS, ("login",))
     problems = [f"{path.name}: {table.problem}."] if table.problem else []

@@ -84,7 +84,6 @@ class Rules:
         """How many days after the learner's deadline have begun at a time; 0 where the time or the deadline is not known.
 
         Args:
-            login: the learner.
             at: with a time zone.
         """
         deadline = self.extensions.get(login, self.deadline)
@@ -119,15 +118,9 @@ def rules_of(
     """The rules for GRADES.
 
     Args:
-        folder: GRADES.
-        course: whose chapters and exercises they name.
-        learners: the roster, by login.
         given: ``class.toml`` from the teacher; else the one that GRADES was last written with, else there are no rules.
         manual: the same for ``manual.csv``.
         exercises: whether grade books get a column for each exercise.
-
-    Raises:
-        OplabError: a file cannot be read, something in it is wrong, or there is a bonus, which is not one exercise's.
     """
     found = Rules()
     path = folder / RULES if given is None else given
@@ -148,11 +141,7 @@ def rules_of(
 def load_manual(
     path: Path, course: Course, learners: Mapping[str, Learner]
 ) -> tuple[str, dict[tuple[str, str], Manual]]:
-    """The text of a ``manual.csv``, and what it holds by login and exercise.
-
-    Raises:
-        OplabError: it cannot be read, or a row is wrong; the message has the line.
-    """
+    """The text of a ``manual.csv``, and what it holds by login and exercise."""
     table = tables.read(path, "table of points", _MANUAL, ("login", "exercise"))
     if not table.header:
         raise OplabError(f"{path} has no header.", "Its first line is: login,exercise,points,comment")
@@ -177,11 +166,7 @@ def load_manual(
 
 
 def load(path: Path, course: Course) -> Rules:
-    """Read ``class.toml``.
-
-    Raises:
-        OplabError: it cannot be read, or something in it is wrong.
-    """
+    """Read ``class.toml``."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         return replace(_rules(tomllib.loads(text, parse_float=Decimal), course), files={RULES: text})

@@ -80,8 +80,6 @@ def run(
     """Grade a class into the folder GRADES.
 
     Args:
-        course: the course.
-        exercises: what to grade.
         where: the submissions, see :func:`oplab.classes.submissions.scan`.
         roster_file: see :func:`oplab.classes.roster.read`.
         folder: GRADES, created if it is missing.
@@ -158,7 +156,6 @@ def grade(work: Work, engine: Engine, planner: Planner, watch: Watch, listener: 
 
     Raises:
         OplabError: a file that decides grades was changed meanwhile. Learners' code cannot do that where it is isolated.
-        OSError: a verdict cannot be written.
         KeyboardInterrupt: a second Ctrl-C. What was graded is kept.
     """
 
@@ -199,11 +196,7 @@ class Planner:
         self._known: dict[str, Task] = {}
 
     def plain(self, tasks: Iterable[Task]) -> Iterator[Plain]:
-        """The tasks as an engine takes them. Sources are read when they are needed.
-
-        Raises:
-            OplabError: a source is missing or was changed.
-        """
+        """The tasks as an engine takes them. Sources are read when they are needed."""
         for task in tasks:
             yield {
                 "exercise": task.exercise,
@@ -235,11 +228,7 @@ class Planner:
 
 
 def _seed(before: Mapping[str, Any], asked: int | None) -> int:
-    """The seed of the run: one folder has one seed, so that it does not matter in which run an answer was graded.
-
-    Raises:
-        OplabError: another one is asked for.
-    """
+    """The seed of the run: one folder has one seed, so that it does not matter in which run an answer was graded."""
     if "seed" not in before:
         return fresh_seed() if asked is None else asked
     if asked not in (None, before["seed"]):
@@ -257,11 +246,7 @@ def _age(one: Submission) -> tuple[float, str, str]:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Only one run at a time writes to a folder.
-
-    Raises:
-        OplabError: another one does.
-    """
+    """Only one run at a time writes to a folder."""
 
     def busy(owner: str) -> None:
         raise OplabError(
@@ -275,11 +260,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn a folder that cannot be written into a sentence.
-
-    Raises:
-        OplabError: it cannot.
-    """
+    """Turn a folder that cannot be written into a sentence."""
     try:
         yield
     except OSError as error:

@@ -157,11 +157,7 @@ class _Answer:
 
 
 def answers_of(grades: Grades, exercises: Iterable[Exercise]) -> dict[str, dict[str, str]]:
-    """By exercise id and login, the answers in each learner's newest submission as GRADES keeps them.
-
-    Raises:
-        OplabError: an answer is missing there, or was changed.
-    """
+    """By exercise id and login, the answers in each learner's newest submission as GRADES keeps them."""
     load = functools.lru_cache(None)(functools.partial(load_answer, grades.folder))
     newest = {login: handed_in[-1].tasks for login, handed_in in grades.submissions.items() if handed_in}
     found = {
@@ -172,11 +168,7 @@ def answers_of(grades: Grades, exercises: Iterable[Exercise]) -> dict[str, dict[
 
 
 def given(course: Course, exercise: Exercise) -> Given:
-    """The stub and the reference of an exercise.
-
-    Raises:
-        OplabError: the solution cannot be read.
-    """
+    """The stub and the reference of an exercise."""
     return Given(course_answers.stub_text(course, exercise), course_answers.reference_text(course, exercise))
 
 
@@ -405,9 +397,6 @@ def _marks(answer: _Answer, runs: list[Tile], side: int) -> tuple[Mark, ...]:
 def write(report: Report, path: Path) -> None:
     """Write an HTML page that needs nothing else: pairs with their code side by side, learners alike in several exercises, equal answers,
     those near the reference. Everything from learners is escaped, and the page's content security policy forbids scripts and every request.
-
-    Raises:
-        OSError: it cannot be written.
     """
     page = html.template("oplab.classes", "similarity.html.j2").render(
         report=report,

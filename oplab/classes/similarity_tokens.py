@@ -47,7 +47,6 @@ def tokens(source: str, language: str) -> list[Token]:
     Python or C++ has tokens too; more of its names count as the author's.
 
     Args:
-        source: the text.
         language: ``python`` or ``cpp``.
     """
     raw = list(_lexed(source, language))

@@ -52,12 +52,8 @@ def scan(
     Args:
         where: a folder with one folder, zip or tar archive, or single files, for each submission, named after the learner or as
             Canvas, Moodle, Blackboard and Gradescope name them; or a path of a folder or archive with ``{login}`` in it.
-        learners: the roster, by login.
         files: the course's answer files, relative to ``exercises/``.
         ignore: entries that are not submissions, such as the roster.
-
-    Raises:
-        OplabError: ``where`` is not a folder, or a pattern to which no learner has a submission.
     """
     files = tuple(files)
     with Reader() as reader:

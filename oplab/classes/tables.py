@@ -37,13 +37,8 @@ def read(path: Path, what: str, columns: Columns, needed: Sequence[str]) -> Tabl
     """Read a CSV file.
 
     Args:
-        path: the file.
-        what: it is, for messages.
         columns: what it can have. Without a header, the first four are its columns in their order.
         needed: those that a header has to have.
-
-    Raises:
-        OplabError: it cannot be read.
     """
     fix = f"Name a CSV file with a column {needed[0]}."
     try:

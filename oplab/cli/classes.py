@@ -172,9 +172,6 @@ def _publish(
 
     Returns:
         the exit code: 0, 1 where a grade would have gone down, so that nothing was written, or 2 where something is not graded.
-
-    Raises:
-        OplabError: it cannot be written, or what is there cannot be read.
     """
     from oplab.classes import publish, records
     from oplab.classes.rules import rules_of

@@ -232,7 +232,8 @@ def report(
 ) -> None:
     """Write reports of an earlier run, without grading again."""
     targets = _targets(junit=junit, html=html, gradescope=gradescope, markdown=markdown)
-    _something(targets)
+    if not targets:
+        raise OplabError("There is nothing to write.", "Name --html F, --markdown F, --junit F or --gradescope F.")
     from oplab import reports
 
     try:
@@ -361,21 +362,12 @@ def _one_folder(submission: Path | None, track: str | None) -> None:
         raise OplabError(f"There is no track {track}.", f"It can be {' or '.join(paths.TRACKS)}.")
 
 
-def _something(targets: dict[str, Path]) -> None:
-    if not targets:
-        raise OplabError("There is nothing to write.", "Name --html F, --markdown F, --junit F or --gradescope F.")
-
-
 def _titles(course: Course) -> dict[str, str]:
     return {chapter.stem: chapter.title for chapter in course.chapters}
 
 
 def _targets(**files: Path | None) -> dict[str, Path]:
-    """The reports that are asked for.
-
-    Raises:
-        OplabError: one of them cannot be written.
-    """
+    """The reports that are asked for."""
     targets = {format: path for format, path in files.items() if path is not None}
     if targets:
         from oplab.reports import check_targets

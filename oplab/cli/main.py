@@ -10,9 +10,6 @@ import os
 import shlex
 import signal
 import sys
-import threading
-import time
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -151,30 +148,6 @@ def _stop(number: int, frame: object) -> None:
     raise _Signal(number)
 
 
-@contextlib.contextmanager
-def _no_signal_is_lost() -> Iterator[None]:
-    """A signal that arrives while Python calls a finalizer is sent again: Python drops an exception there, and prints it."""
-
-    def dropped(what: Any) -> None:
-        if not issubclass(what.exc_type, KeyboardInterrupt):
-            return before(what)
-        number = what.exc_value.args[0] if isinstance(what.exc_value, _Signal) else signal.SIGINT
-        threading.Thread(target=send_again, args=(number,), daemon=True).start()
-
-    def send_again(number: int) -> None:
-        """Send a signal to the main thread when that has left :func:`dropped`, where it would be dropped once more."""
-        main = threading.main_thread().ident
-        while any(frame.f_code is dropped.__code__ for frame, _ in traceback.walk_stack(sys._current_frames()[main])):
-            time.sleep(0.01)
-        signal.pthread_kill(main, number)
-
-    before, sys.unraisablehook = sys.unraisablehook, dropped
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
-
-
 class _Printable:
     """A stream whose text is :func:`oplab.errors.printable`: names in models are other people's text. rich, whose colours are codes, too,
     looks for the attribute and writes to the stream itself."""
@@ -201,8 +174,7 @@ def _main() -> None:
         if signal.getsignal(number) is signal.SIG_DFL:  # not one that `nohup` has it ignore
             signal.signal(number, _stop)
     try:
-        with _no_signal_is_lost():
-            app(prog_name="oplab")
+        app(prog_name="oplab")
     except SeveralExercises as error:
         commands = [shlex.join([id if word == error.name else word for word in sys.argv[1:]]) for id in error.ids]
         fix = (

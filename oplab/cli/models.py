@@ -31,7 +31,8 @@ def show(
     ] = None,
 ) -> None:
     """Look at the graph of a model, or compare two. A browser shows it until Ctrl-C; -o writes a file."""
-    _one_or_two(models)
+    if not 1 <= len(models) <= 2:
+        raise OplabError(f"{len(models)} models were given; show draws one, or compares two.", "Pass one or two files.")
     from oplab.viewer.view import show as view_of
 
     view = view_of(*models, title=" → ".join(path.name for path in models))
@@ -215,11 +216,6 @@ def capstone(
     leave(0 if kept.passed and len(kept.figures) == 2 else 1)
 
 
-def _one_or_two(models: list[Path]) -> None:
-    if not 1 <= len(models) <= 2:
-        raise OplabError(f"{len(models)} models were given; show draws one, or compares two.", "Pass one or two files.")
-
-
 def _has_module(asked: list[str], module: str) -> None:
     needing = [name for name in asked if name in ("eager", "exported")]
     if needing and not module:
@@ -232,11 +228,7 @@ def _has_module(asked: list[str], module: str) -> None:
 def _inputs(
     model: Path, file: Path | None, sizes: dict[str, int], seed: int, out: Any
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """The arrays of a file by name, the cases of a function, or random ones; what was made is described on ``out``.
-
-    Raises:
-        OplabError: there is a file and sizes, the file cannot be read, or a size is missing.
-    """
+    """The arrays of a file by name, the cases of a function, or random ones; what was made is described on ``out``."""
     from oplab.onnxtools.inputs import input_specs, random_inputs
     from oplab.onnxtools.npz import read_npz
     from oplab.parity import arguments

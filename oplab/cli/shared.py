@@ -38,11 +38,7 @@ Libraries = Annotated[
 
 
 def load_course() -> Course:
-    """The course of the current folder, or of ``OPLAB_ROOT``.
-
-    Raises:
-        OplabError: there is no course, or its manifest is not valid.
-    """
+    """The course of the current folder, or of ``OPLAB_ROOT``."""
     return load(paths.root())
 
 

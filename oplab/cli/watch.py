@@ -30,11 +30,7 @@ _PART_OF_KEY = re.compile(r"\x1b(?:\[[0-9;]*|O)?\Z")
 
 
 def watch(course: Course, *, jobs: int = 2) -> None:
-    """Watch ``exercises/`` until q or Ctrl-C. On a terminal it is one screen with keys, else plain lines.
-
-    Raises:
-        OplabError: there is no folder ``exercises/``.
-    """
+    """Watch ``exercises/`` until q or Ctrl-C. On a terminal it is one screen with keys, else plain lines."""
     folder = course.root / "exercises"
     if not folder.is_dir():
         raise OplabError(f"The folder {folder} is missing.", "Restore it from the repository, or `oplab reset c00`.")

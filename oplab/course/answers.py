@@ -19,20 +19,12 @@ from oplab.files import write_atomically
 
 
 def stub_text(course: Course, exercise: Exercise) -> str:
-    """The stub of the exercise's file.
-
-    Raises:
-        OplabError: the solution cannot be read, or its ANSWER blocks are broken.
-    """
+    """The stub of the exercise's file."""
     return stubs.make_stub(reference_text(course, exercise), exercise.file)
 
 
 def reference_text(course: Course, exercise: Exercise) -> str:
-    """The solution of the exercise's file, with its ANSWER and END lines.
-
-    Raises:
-        OplabError: it cannot be read.
-    """
+    """The solution of the exercise's file, with its ANSWER and END lines."""
     return _read(course.reference_file(exercise))
 
 
@@ -40,14 +32,10 @@ def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path |
     """Put one exercise, or all files of a chapter, back to the stub. Files that existed are copied to ``build/backup/`` first.
 
     Args:
-        course: the course.
         target: an exercise or a chapter. Of a Python file only the exercise's function is put back, of a C++ file all of it.
 
     Returns:
         (file, backup) for each file; backup is None where there was no file.
-
-    Raises:
-        OplabError: the file cannot be read as Python, so one function cannot be told from the rest, or it cannot be written.
     """
     from oplab.course import translated
 
@@ -84,9 +72,6 @@ def diff(course: Course, exercise: Exercise) -> list[str]:
     """The learner's answer against the reference, as lines of a unified diff; empty when they are the same but for comments and layout.
 
     The stub's own comments are left out.
-
-    Raises:
-        OplabError: a file cannot be read, or it is not valid Python.
     """
     from oplab.course import translated
 
@@ -118,9 +103,6 @@ def reference(course: Course, exercise: Exercise) -> str:
     """The reference answer as a reader wants it: without ANSWER and END lines.
 
     Of a Python file it is the exercise's function, after those definitions and imports that it uses and that the stub lacks.
-
-    Raises:
-        OplabError: the solution cannot be read, or it has no such function.
     """
     text = reference_text(course, exercise)
     if exercise.kind != "python":
@@ -163,12 +145,7 @@ def _unmarked(lines: list[str]) -> list[str]:
 
 
 def digests(text: str, exercises: Sequence[Exercise]) -> dict[str, str]:
-    """A digest for each exercise of one file: it changes with the exercise's own text, and with the file outside of all exercises.
-
-    Args:
-        text: the learner's file.
-        exercises: all exercises in this file.
-    """
+    """A digest for each exercise of one file: it changes with the exercise's own text, and with the file outside of all exercises."""
     if exercises[0].kind != "python":
         return {exercise.id: _digest(stubs.bare(text, "//")) for exercise in exercises}
     text = stubs.bare(text)

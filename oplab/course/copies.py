@@ -39,11 +39,7 @@ def path(course: Course, chapter: Chapter) -> Path:
 
 
 def named(course: Course, name: str) -> Chapter | None:
-    """The chapter of a lesson that is named as a file: ``notebooks/05``, ``work/05_writing_symbolic.ipynb``; None for any other name.
-
-    Raises:
-        OplabError: the name is that of a file, and there is no such chapter.
-    """
+    """The chapter of a lesson that is named as a file: ``notebooks/05``, ``work/05_writing_symbolic.ipynb``; None for any other name."""
     match = _NAMED.fullmatch(name)
     if match is None:
         return None
@@ -109,11 +105,7 @@ def reset(course: Course, chapter: Chapter) -> tuple[Path, Path | None]:
 
 
 def speak(course: Course, language: str) -> None:
-    """Bring all copies to a language: text that is the course's is replaced, and what the learner wrote stays.
-
-    Raises:
-        OplabError: a copy cannot be written.
-    """
+    """Bring all copies to a language: text that is the course's is replaced, and what the learner wrote stays."""
     with _changing(course):
         for chapter in course.chapters:
             copy = path(course, chapter)
@@ -196,11 +188,7 @@ def _put_back(course: Course, aside: Path, copy: Path) -> None:
 
 @contextlib.contextmanager
 def _changing(course: Course) -> Iterator[dict[str, str]]:
-    """What was copied, for changes: one process at a time. It is written at the end, whatever has happened.
-
-    Raises:
-        OplabError: a file could not be written.
-    """
+    """What was copied, for changes: one process at a time. It is written at the end, whatever has happened."""
     folder = course.root / FOLDER
     try:
         if folder.resolve() == (course.root / "notebooks").resolve():

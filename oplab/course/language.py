@@ -40,11 +40,7 @@ def chosen(root: Path | None = None) -> str:
 
 
 def choose(root: Path, name: str) -> str:
-    """Remember a language for the course in ``root``, and use it from now on; its name as in ``NAMES``.
-
-    Raises:
-        OplabError: there is no such language, or the choice cannot be written.
-    """
+    """Remember a language for the course in ``root``, and use it from now on; its name as in ``NAMES``."""
     language = _known(name)
     if language is None:
         raise OplabError(f"The course has no language {name}.", f"It has {', '.join(NAMES)}.")

@@ -208,11 +208,7 @@ class Course:
         return tuple(sorted(self.exercises, key=late))
 
     def chapter(self, name: str) -> Chapter:
-        """The chapter with this stem (``04_aten_symbolic``), id (``c04``) or module (``c04_aten_symbolic``).
-
-        Raises:
-            OplabError: there is none; the message suggests similar names.
-        """
+        """The chapter with this stem (``04_aten_symbolic``), id (``c04``) or module (``c04_aten_symbolic``)."""
         if chapter := self._chapter(name):
             return chapter
         raise OplabError(*_unknown("chapter", name, [chapter.stem for chapter in self.chapters]))
@@ -233,7 +229,6 @@ class Course:
 
         Raises:
             SeveralExercises: several chapters have an exercise of that name.
-            OplabError: there is none; the message suggests similar names.
         """
         found = [exercise for exercise in self.exercises if id in (exercise.id, exercise.name)]
         if chapter is not None:
@@ -257,7 +252,6 @@ class Course:
 
         Raises:
             SeveralExercises: several chapters have an exercise of that name.
-            OplabError: there is no such exercise or chapter.
         """
         if chapter := self._chapter(id):
             return chapter
@@ -273,7 +267,6 @@ class Course:
 
         Raises:
             SeveralExercises: several chapters have an exercise of that name.
-            OplabError: there is no such exercise or chapter.
         """
         ids = list(ids)
         if not ids:
@@ -299,11 +292,7 @@ def preloads(exercises: Iterable[Exercise]) -> tuple[str, ...]:
 
 
 def load(root: Path) -> Course:
-    """Read ``course.toml`` in ``root``.
-
-    Raises:
-        OplabError: the manifest is missing or broken; the message has the file and, where it can be told, the line.
-    """
+    """Read ``course.toml`` in ``root``."""
     path = root / "course.toml"
     try:
         text = path.read_text(encoding="utf-8")

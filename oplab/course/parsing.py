@@ -16,10 +16,6 @@ def parse(text: str | bytes, name: str = "<unknown>") -> ast.Module:
     with ``SystemError: AST constructor recursion depth mismatch``, whatever the text is. Other threads can be kept out, but not Python
     itself: a traceback that it formats parses the line that it shows, in another thread or in a finaliser that the garbage collector calls.
 
-    Args:
-        text: of a module.
-        name: the file, for the message of a SyntaxError.
-
     Raises:
         SyntaxError: the text is not valid Python.
         ValueError: the text contains null bytes.

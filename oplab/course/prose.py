@@ -101,9 +101,7 @@ def translated(text: str, catalogue: Mapping[str, str], documented: bool = False
     """A text in which each unit that the catalogue has is replaced.
 
     Args:
-        text: as for :func:`units`.
         catalogue: translations by English units.
-        documented: as for :func:`units`.
         width: wrap units at this many columns, where a Chinese character takes two; 0: do not wrap.
     """
     lines = []

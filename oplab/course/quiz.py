@@ -109,11 +109,7 @@ def path(root: Path, stem: str) -> Path:
 
 
 def read(file: Path, language: str | None = None) -> Quiz:
-    """The questions of a file, in a language; in the learner's by default.
-
-    Raises:
-        OplabError: the file cannot be read, or does not have the form that this module describes.
-    """
+    """The questions of a file, in a language; in the learner's by default."""
     name = f"notebooks/quiz/{file.name}"
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))

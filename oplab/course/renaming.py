@@ -11,12 +11,7 @@ _ID = re.compile(r"c(?:\d\d|A\d)\.[a-z][a-z0-9_]*")
 
 
 def problem(table: Mapping[str, Any], ids: Collection[str]) -> tuple[str, str] | None:
-    """What is wrong with the table, as (the old id, a sentence without a full stop); None if nothing is.
-
-    Args:
-        table: as it is in the manifest.
-        ids: the exercises of the course.
-    """
+    """What is wrong with the table, as (the old id, a sentence without a full stop); None if nothing is."""
     for old, new in table.items():
         if not _ID.fullmatch(old) or not isinstance(new, str) or not _ID.fullmatch(new):
             return old, f'an entry has to look like "c05.old" = "c05.new", not {old!r} = {new!r}'

@@ -24,11 +24,7 @@ def switch(course: Course, name: str) -> str:
 
 
 def follow_environment(course: Course) -> bool:
-    """What ``OPLAB_LANGUAGE`` asks for is remembered, as a choice is. Whether it is another language than before.
-
-    Raises:
-        OplabError: as :func:`switch` does.
-    """
+    """What ``OPLAB_LANGUAGE`` asks for is remembered, as a choice is. Whether it is another language than before."""
     asked, before = os.environ.pop(language.VARIABLE, ""), language.chosen(course.root)
     if asked and asked != before:
         switch(course, asked)

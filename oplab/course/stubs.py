@@ -61,15 +61,7 @@ def todo(id: str) -> Todo:
 
 
 def make_stub(solution: str, name: str) -> str:
-    """The stub's text for a solution's text.
-
-    Args:
-        solution: text of a file in ``solutions/``.
-        name: the file's name, for messages.
-
-    Raises:
-        OplabError: a block is opened twice or never closed.
-    """
+    """The stub's text for a solution's text."""
     lines: list[str] = []
     opened: int | None = None
     for number, line in enumerate(solution.splitlines(), start=1):
@@ -222,8 +214,6 @@ def is_untouched(text: str, stub: str, name: str | None) -> bool:
     """Whether the learner's text still holds the stub. Docstrings, comments of C++, blank lines and trailing blanks do not count.
 
     Args:
-        text: the learner's file.
-        stub: the stub of that file.
         name: the function to compare; None compares whole files (C++).
 
     Raises:
@@ -261,7 +251,6 @@ def restore(text: str, stub: str, name: str) -> str:
 
     Raises:
         SyntaxError: the learner's text is not valid Python.
-        OplabError: the stub has no such function.
     """
     original = function_text(stub, name)
     if original is None:

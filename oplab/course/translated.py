@@ -28,11 +28,7 @@ _TODO = re.compile(r"TODO (?P<id>c[\dA]\d\.\w+): .+")
 
 
 def lesson(course: Course, chapter: Chapter, language: str | None = None) -> bytes:
-    """The text of a chapter's lesson, in the learner's language.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The text of a chapter's lesson, in the learner's language."""
     file = course.root / chapter.notebook
     return notebook(file.read_bytes(), lesson_words(course, chapter, language or chosen(course.root)))
 
@@ -123,11 +119,7 @@ def languages() -> list[str]:
 
 
 def stub_words(course: Course, file: str, language: str) -> Mapping[str, str]:
-    """The docstrings, comments and TODOs of a stub, by their English ones, as they are in the file; empty for English.
-
-    Raises:
-        OplabError: its reference answer cannot be read.
-    """
+    """The docstrings, comments and TODOs of a stub, by their English ones, as they are in the file; empty for English."""
     if language == "en":
         return {}
     chapter = next(chapter for chapter in course.chapters if any(e.file == file for e in chapter.exercises))
@@ -213,11 +205,7 @@ def _passage(passage: str, known: Mapping[str, str]) -> str:
 
 
 def use(course: Course, language: str) -> None:
-    """Bring the learner's files in ``exercises/`` to a language. Answers and what else was written there stay.
-
-    Raises:
-        OplabError: a file cannot be written.
-    """
+    """Bring the learner's files in ``exercises/`` to a language. Answers and what else was written there stay."""
     for file in dict.fromkeys(exercise.file for exercise in course.exercises):
         path = course.root / "exercises" / file
         try:
@@ -234,11 +222,7 @@ def use(course: Course, language: str) -> None:
 
 
 def chapter_texts(course: Course, chapter: Chapter) -> Iterator[str]:
-    """The English texts of a chapter's catalogue, in the order in which a learner meets them.
-
-    Raises:
-        OplabError: a file of the course cannot be read.
-    """
+    """The English texts of a chapter's catalogue, in the order in which a learner meets them."""
     for cell in json.loads((course.root / chapter.notebook).read_bytes())["cells"]:
         if cell["cell_type"] == "markdown":
             yield from prose.each(prose.units("".join(cell["source"])))

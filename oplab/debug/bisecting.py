@@ -256,11 +256,7 @@ def _reference(
     given: dict[str, np.ndarray],
     libraries: Sequence[str | os.PathLike[str]],
 ) -> tuple[_Values, list[str], int]:
-    """The reference's values, sentences about how many they are, and how often the model ran to match them.
-
-    Raises:
-        OplabError: the reference has another number of outputs.
-    """
+    """The reference's values, sentences about how many they are, and how often the model ran to match them."""
     if isinstance(reference, Mapping):
         arrays = {name: np.asarray(value) for name, value in reference.items()}
         known = {name: name for name in arrays if name in wiring.makers or name in wiring.outputs}

@@ -230,11 +230,7 @@ class _Seen:
 
 
 def _watch(module: torch.nn.Module, tensors: dict[str, torch.Tensor], fold_norms: bool) -> _Seen:
-    """A copy of every tensor that an ATen operator returns while the module runs, in order: in-place operators may change it later.
-
-    Raises:
-        OplabError: the module does not run.
-    """
+    """A copy of every tensor that an ATen operator returns while the module runs, in order: in-place operators may change it later."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 

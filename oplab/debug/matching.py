@@ -200,9 +200,6 @@ def match(
 
     Returns:
         The reference's name of each value that has a counterpart, how much that is, and how often the model ran.
-
-    Raises:
-        OplabError: one of the two does not run.
     """
     outputs = dict(zip(mine.outputs, theirs.outputs, strict=True))
     if _same_frame(mine, theirs):

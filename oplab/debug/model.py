@@ -190,12 +190,8 @@ def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[
     """The arrays of a graph's inputs by name.
 
     Args:
-        model: the model.
         inputs: a mapping by name, an array or tensor, or a sequence in the graph's order.
         what: how messages call the model.
-
-    Raises:
-        OplabError: a name is missing or unknown, a dtype, rank or size is not that of the graph, or an input is not a tensor.
     """
     inner = "" if what == "the model" else f" of {what}"
     wanted = input_specs(model)

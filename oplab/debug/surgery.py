@@ -256,9 +256,6 @@ def _removable(wiring: Wiring, taken: list[int], outputs: Sequence[str]) -> set[
     """The nodes of the old subgraph that can be removed.
 
     A node that the rest of the graph reads as well, such as a shared shape computation, stays.
-
-    Raises:
-        OplabError: a node that computes one of the outputs has another value that the rest of the graph reads.
     """
     ends = {wiring.makers[name] for name in outputs}
     gone = set(taken)
@@ -375,11 +372,7 @@ def _renamed_tensor(tensor: onnx.TensorProto, names: Mapping[str, str]) -> onnx.
 
 
 def _sorted(nodes: list[onnx.NodeProto], known: set[str]) -> list[onnx.NodeProto]:
-    """The nodes in topological order, otherwise in the given order.
-
-    Raises:
-        OplabError: the replacement closes a cycle.
-    """
+    """The nodes in topological order, otherwise in the given order."""
     known, waiting, done = set(known) | {""}, list(nodes), []
     while waiting:
         rest = []

@@ -93,11 +93,7 @@ class Listing:
 
 
 def find(folder: Path, name: str) -> Path:
-    """The file ``name`` in a folder.
-
-    Raises:
-        OplabError: there is none; names that are near are in the message.
-    """
+    """The file ``name`` in a folder."""
     path = folder / name
     if path.is_file():
         return path
@@ -124,9 +120,6 @@ def diff(before: Path, after: Path) -> Listing:
     """What changes from one file to another, with three lines around each change.
 
     A line that goes has the number that it had before; all others have their number in the new file.
-
-    Raises:
-        OplabError: the files are the same.
     """
     old, new = (_read(path).splitlines() for path in (before, after))
     if old == new:
@@ -177,12 +170,7 @@ def _read(path: Path) -> str:
 
 
 def highlighted(text: str, language: str = "cpp") -> list[str]:
-    """The lines of a file as HTML: a ``span`` with a class of one letter for each kind of token.
-
-    Args:
-        text: the file's.
-        language: ``cpp`` or ``python``.
-    """
+    """The lines of a file as HTML: a ``span`` with a class of one letter for each kind of token."""
     from pygments import lex
     from pygments.lexers import CppLexer, PythonLexer
 

@@ -11,20 +11,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def array(values: Sequence[float], pointer: str, beyond: int = 1) -> Figure:
-    """The cells of an array in a row, the pointer to the first, and what is read after the end.
-
-    Args:
-        values: of the array, which is solid.
-        pointer: its name.
-        beyond: how many cells after the end are drawn, dashed and with a question mark.
-    """
+def array(values: Sequence[float], pointer: str) -> Figure:
+    """The cells of an array in a row, the pointer to the first, and what is read after the end: one cell, dashed, with a question mark."""
     import matplotlib.pyplot as plt
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Rectangle
 
-    figure, axes = plt.subplots(figsize=(1.5 * (len(values) + beyond) + 0.6, 1.9), layout="constrained")
-    cells = [f"{value:g}" for value in values] + ["?"] * beyond
+    figure, axes = plt.subplots(figsize=(1.5 * (len(values) + 1) + 0.6, 1.9), layout="constrained")
+    cells = [f"{value:g}" for value in values] + ["?"]
     for place, text in enumerate(cells):
         inside = place < len(values)
         colour = BLUE if inside else ORANGE
@@ -40,8 +34,7 @@ def array(values: Sequence[float], pointer: str, beyond: int = 1) -> Figure:
     axes.annotate(
         pointer, (0.02, 0.98), (0.02, 1.45), ha="center", size=12, color=INK, family="monospace", arrowprops=arrow
     )
-    if beyond:
-        axes.text(len(values) + beyond / 2, 1.25, "not in the array ✗", ha="center", size=10, color=INK)
+    axes.text(len(values) + 0.5, 1.25, "not in the array ✗", ha="center", size=10, color=INK)
     axes.set(xlim=(-0.3, len(cells) + 0.1), ylim=(-0.4, 1.6))
     axes.axis("off")
     return figure

@@ -56,9 +56,6 @@ def picture(figure: Figure | str, alt: str) -> Picture:
     Args:
         figure: a matplotlib figure, which is closed, or the text of an SVG whose root has a width and a height.
         alt: what one sees, in one or two sentences.
-
-    Raises:
-        OplabError: ``alt`` is empty, or ``figure`` is neither a figure nor an SVG.
     """
     alt = " ".join(alt.split()) if isinstance(alt, str) else ""
     if not alt:

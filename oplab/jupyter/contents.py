@@ -15,20 +15,7 @@ from tornado.web import HTTPError
 # Not a learner's: the course's own code, its tools and tests, the reference answers, and what is built. Only the listing of the
 # course's folder leaves them out. They can be opened: `File > Open from Path…`, links, and the panel's buttons do so.
 HIDDEN = (
-    *(
-        "benchmarks",
-        "binder",
-        "build",
-        "docker",
-        "labextension",
-        "notebooks",
-        "oplab",
-        "solutions",
-        "src",
-        "tests",
-        "tools",
-        "*.egg-info",
-    ),
+    *"benchmarks binder build docker labextension notebooks oplab solutions src tests tools *.egg-info".split(),
     *("conftest.py", "course.toml", "Dockerfile", "environment.yml", "pyproject.toml", "requirements.lock", "Makefile"),
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "LICENSE-docs"),
 )
@@ -70,7 +57,6 @@ def serve(arguments: list[str], last_lines: Callable[[str], str]) -> None:
     """Run JupyterLab until Ctrl-C.
 
     Args:
-        arguments: JupyterLab's own.
         last_lines: what to print when it listens, for its address.
     """
 

@@ -27,9 +27,6 @@ def find_course(root: Path) -> Path:
 
     It is ``OPLAB_ROOT``, else the root folder or one above it, else the only course in a folder of the root folder, else what
     :func:`oplab.paths.root` finds.
-
-    Raises:
-        OplabError: there is none.
     """
     if not os.environ.get("OPLAB_ROOT"):
         root = root.resolve()
@@ -47,7 +44,6 @@ class Home:
     """Holds the course, its grading service and its grading server. Methods may be called from several threads.
 
     Args:
-        root: Jupyter's root folder.
         base_url: of the server, ending with a slash.
         tell: called from any thread, with ``state`` and None or ``outcome`` and an outcome, when there is something new.
 
@@ -115,11 +111,7 @@ class Home:
         return state.course_state(course, self.where(course), service, self._files, problems)
 
     def course(self) -> Course:
-        """The course.
-
-        Raises:
-            OplabError: there is none, or its manifest is broken.
-        """
+        """The course."""
         with self._lock:
             self._load()
             if self._course is None:
@@ -128,11 +120,7 @@ class Home:
             return self._course
 
     def service(self) -> Service:
-        """What grades the course.
-
-        Raises:
-            OplabError: there is no course.
-        """
+        """What grades the course."""
         self.course()
         self.open()
         assert self._service is not None

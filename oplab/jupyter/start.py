@@ -22,11 +22,7 @@ CHAPTER = "--chapter="
 
 
 def chapter_of(course: Course, name: str) -> Chapter:
-    """The chapter that is meant by ``05``, ``5``, ``c05`` or ``05_writing_symbolic``.
-
-    Raises:
-        OplabError: there is none.
-    """
+    """The chapter that is meant by ``05``, ``5``, ``c05`` or ``05_writing_symbolic``."""
     number = name.removeprefix("c").partition("_")[0].upper().zfill(2)
     for chapter in course.chapters:
         if name and chapter.id == f"c{number}":

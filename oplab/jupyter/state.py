@@ -31,8 +31,6 @@ class Paths:
     """Where the course is in Jupyter.
 
     Args:
-        course: the course's folder.
-        root: Jupyter's root folder.
         base_url: of the server, ending with a slash.
 
     Attributes:
@@ -78,11 +76,7 @@ def course_state(
     """The whole state.
 
     Args:
-        course: the course.
-        where: where it is in Jupyter.
-        service: grades it.
         files: keeps what was read from files.
-        problems: sentences about what does not work.
     """
     told: list[str] = []
     build = course.root / "build"
@@ -156,8 +150,6 @@ def outcome_state(course: Course, where: Paths, entry: dict[str, Any]) -> dict[s
     """What the panel shows of the last check of an exercise.
 
     Args:
-        course: the course.
-        where: where it is in Jupyter.
         entry: what :func:`oplab.grading.last.load` has found.
     """
     outcome, exercise = last.to_outcome(entry), course.exercise(entry["id"])

@@ -22,10 +22,7 @@ def merged(text: str, cell: str, name: str, file: str, taken: Iterable[str] = ()
     place of those with the same names; new ones come before the function. Everything else in the file stays as it is.
 
     Args:
-        text: the file's.
-        cell: the cell's.
         name: the exercise's function.
-        file: what messages call the file.
         taken: the functions of the file's other exercises.
 
     Raises:
@@ -44,7 +41,6 @@ def write(path: Path, seen: bytes, text: str, file: str) -> None:
         path: the file. A link stays a link.
         seen: its content when it was read.
         text: the new one.
-        file: what messages call it.
 
     Raises:
         OplabError: it has changed since, or it cannot be written. It is untouched then.

@@ -40,11 +40,7 @@ def load(net: Net, name: str) -> Net:
 
 
 def writable(path: Path) -> None:
-    """Checks before the training, not after it, that the weights can be written. Creates the folder.
-
-    Raises:
-        OplabError: they cannot.
-    """
+    """Checks before the training, not after it, that the weights can be written. Creates the folder."""
     partial = path.with_suffix(".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -66,11 +66,7 @@ OURS = Domain(DOMAIN, VERSIONS, ATTRIBUTES, "make your course newer")
 
 
 def declaration(library: Path) -> Domain | None:
-    """The domain that the file next to a library declares: ``roi.toml`` for ``roi.so``. None where there is no such file.
-
-    Raises:
-        OplabError: the file cannot be read, is not TOML, or declares something else than a domain.
-    """
+    """The domain that the file next to a library declares: ``roi.toml`` for ``roi.so``. None where there is no such file."""
     file = library.with_suffix(".toml")
     if not file.is_file():
         return None

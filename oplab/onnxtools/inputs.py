@@ -38,11 +38,7 @@ class InputSpec:
 
 
 def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs of a model, in its order.
-
-    Raises:
-        OplabError: one of them is not a tensor of numbers or bools.
-    """
+    """The inputs of a model, in its order."""
     defaults = {tensor.name for tensor in model.graph.initializer}
     found = []
     for value in model.graph.input:
@@ -72,9 +68,6 @@ def checked_inputs(specs: list[InputSpec], given: Mapping[str, Any], what: str =
 
     Args:
         what: which inputs these are, for the messages, where there are several sets: ``" of case 2"``.
-
-    Raises:
-        OplabError: a name is unknown or missing, or a dtype or shape is another than the model's.
     """
     if not isinstance(given, Mapping):
         raise OplabError(
@@ -113,9 +106,6 @@ def random_inputs(specs: list[InputSpec], seed: int, dims: Mapping[str, int] | N
 
     Args:
         dims: sizes by the name of a dimension or by its place: ``x.0`` is the first of the input ``x``.
-
-    Raises:
-        OplabError: a size is not known or too large, or the model has no dimension of a name in ``dims``.
     """
     sizes = dict(dims or {})
     places = {

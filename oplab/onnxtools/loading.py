@@ -59,11 +59,7 @@ def load(model: Any, what: str = "the model", *, weights: bool = True) -> onnx.M
 
 
 def parse(data: bytes, what: str = "the model") -> onnx.ModelProto:
-    """A ModelProto from its bytes. It may be empty: no bytes at all are a message without fields.
-
-    Raises:
-        OplabError: the bytes are not a ModelProto.
-    """
+    """A ModelProto from its bytes. It may be empty: no bytes at all are a message without fields."""
     import onnx
 
     try:
@@ -142,11 +138,7 @@ def _from_file(path: Path, weights: bool) -> onnx.ModelProto:
 
 
 def read_weights(proto: onnx.ModelProto, folder: Path, what: str) -> None:
-    """Read the weights of a model that are in files of that folder.
-
-    Raises:
-        OplabError: one cannot be read.
-    """
+    """Read the weights of a model that are in files of that folder."""
     import onnx
 
     try:

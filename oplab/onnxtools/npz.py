@@ -14,11 +14,7 @@ _FIX = "Write it with numpy.savez(file, NAME=array, …), a name for each input 
 
 
 def read_npz(file: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz by name; nothing in it is unpickled.
-
-    Raises:
-        OplabError: it is missing, damaged or no .npz, or an array holds Python objects.
-    """
+    """The arrays of an .npz by name; nothing in it is unpickled."""
     import numpy as np
 
     if not file.is_file():

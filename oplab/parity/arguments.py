@@ -19,11 +19,7 @@ from oplab.toolchain.library import torch_refusal
 
 
 def dimensions(words: Sequence[str]) -> dict[str, int]:
-    """Sizes by the name of a dimension or its place, from words like ``batch=4``, ``batch=4,n=2`` or ``x.0=4``.
-
-    Raises:
-        OplabError: a word is not of this form.
-    """
+    """Sizes by the name of a dimension or its place, from words like ``batch=4``, ``batch=4,n=2`` or ``x.0=4``."""
     sizes = {}
     for word in (part for entry in words for part in entry.split(",")):
         name, _, size = word.rpartition("=")
@@ -39,9 +35,6 @@ def tolerances(rtol: float | None, atol: float | None, words: Sequence[str] = ()
     Args:
         rtol, atol: for all float dtypes; one that is None keeps its default.
         words: like ``y=1e-3``, an output or a dtype and its relative and absolute tolerance in one.
-
-    Raises:
-        OplabError: a tolerance is not a number, negative, NaN or infinite, or a word is not of this form.
     """
     if any(value is not None and not math.isfinite(value) for value in (rtol, atol)):
         raise OplabError("A tolerance is a number, neither nan nor inf.", "For example --rtol 1e-4.")
@@ -62,11 +55,7 @@ def tolerances(rtol: float | None, atol: float | None, words: Sequence[str] = ()
 
 
 def load_module(words: str) -> Callable[..., Any]:
-    """The function or module named ``FILE.py:NAME``. A class is called without arguments.
-
-    Raises:
-        OplabError: the words are not of this form, the file cannot be loaded, or the name is not a function or a module.
-    """
+    """The function or module named ``FILE.py:NAME``. A class is called without arguments."""
     file, attribute, found = _named(words, "--module", "model.py:my_add")
     if isinstance(found, type):
         try:
@@ -82,11 +71,7 @@ def load_module(words: str) -> Callable[..., Any]:
 
 
 def load_reference(words: str) -> type:
-    """The class named ``FILE.py:CLASS``: an operator for ``onnx.reference``, a subclass of ``onnx.reference.op_run.OpRun``.
-
-    Raises:
-        OplabError: the words are not of this form, the file cannot be loaded, or the name is not such a class.
-    """
+    """The class named ``FILE.py:CLASS``: an operator for ``onnx.reference``, a subclass of ``onnx.reference.op_run.OpRun``."""
     from onnx.reference.op_run import OpRun
 
     file, attribute, found = _named(words, "--reference", "op.py:MyAdd")
@@ -114,9 +99,6 @@ def made_inputs(words: str, seed: int) -> list[dict[str, Any]]:
     Args:
         words: the function. It is called with ``numpy.random.default_rng(seed)`` if it takes an argument.
         seed: of the generator.
-
-    Raises:
-        OplabError: the words are not of this form, or the function cannot be called, or returns something else.
     """
     import numpy as np
 

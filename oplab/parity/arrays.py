@@ -44,10 +44,6 @@ def difference(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) 
 
     Args:
         expected, got: arrays of one shape, of any dtype; dtypes other than floats and complex numbers have to be equal exactly.
-        rtol, atol: relative and absolute tolerance.
-
-    Raises:
-        ValueError: the shapes differ.
     """
     if expected.shape != got.shape:
         raise ValueError(f"shapes differ: {expected.shape} and {got.shape}")

@@ -32,10 +32,6 @@ HOST_DTYPES = ("float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16
 def ready(name: str, tested: ModelUnderTest) -> Runner:
     """A backend that is ready to run the model.
 
-    Args:
-        name: one of :data:`ALL`.
-        tested: the model and what goes with it.
-
     Returns:
         A function from arrays by input name to the outputs. It may raise Unavailable as well.
 

@@ -16,9 +16,6 @@ TRAINING = "The module was in training mode, and ran in eval mode. Call module.e
 def evaluating(module: Any) -> Iterator[bool]:
     """In eval mode and without gradients. Modes, buffers and torch's random numbers on the CPU are restored afterwards.
 
-    Args:
-        module: a torch module or a function.
-
     Yields:
         Whether a part of it was in training mode.
     """

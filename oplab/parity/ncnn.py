@@ -27,7 +27,6 @@ def ncnn_runner(tested: ModelUnderTest) -> Runner:
 
     Raises:
         Unavailable: ncnn or pnnx is not installed, or there is no implementation of an operator of the model.
-        OplabError: a node of the course's domain has an attribute that its operator does not have.
     """
     missing = [name for name in ("ncnn", "pnnx") if importlib.util.find_spec(name) is None]
     if missing:

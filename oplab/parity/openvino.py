@@ -29,8 +29,6 @@ def openvino_runner(tested: ModelUnderTest) -> Runner:
 
     Raises:
         Unavailable: OpenVINO is not installed, or has no implementation of an operator of the model.
-        OplabError: a node of the course's domain has an attribute that its operator does not have.
-        RuntimeError: OpenVINO refuses the model, with its own words.
     """
     try:
         import openvino

@@ -70,11 +70,7 @@ class ModelUnderTest:
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
-        """The model, without the weights that are in other files.
-
-        Raises:
-            OplabError: the file is not an ONNX model.
-        """
+        """The model, without the weights that are in other files."""
         return loading.load(self.source, "The given model", weights=False)
 
     @cached_property

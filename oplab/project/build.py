@@ -30,11 +30,7 @@ _MAIN = re.compile(r"^[ \t]*int[ \t]+main[ \t]*\(", re.MULTILINE)
 
 
 def kind_of(source: Path) -> Kind:
-    """What a C++ file is, from its includes: ``torch``, ``ort``, ``host`` (ONNX Runtime and a ``main``), or ``cpp``.
-
-    Raises:
-        OplabError: the file cannot be read, or includes headers of both libraries.
-    """
+    """What a C++ file is, from its includes: ``torch``, ``ort``, ``host`` (ONNX Runtime and a ``main``), or ``cpp``."""
     try:
         text = source.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -60,11 +56,6 @@ def build_file(source: Path, kind: Kind | None = None, output: Path | None = Non
         source: the file. It may include what is in its folder and below, and the headers of ``csrc``.
         kind: what it is; :func:`kind_of` tells where it is None.
         output: the file to make; by default one next to the source, with its name.
-        say: called with each line of progress.
-
-    Raises:
-        BuildFailed: it does not compile or link.
-        OplabError: it does not exist, the compiler or headers are missing, or the output cannot be written.
     """
     if not source.is_file():
         raise OplabError(f"There is no C++ file {shown(source)}.", "Correct the path.")
@@ -87,11 +78,6 @@ def build_project(project: Project, *, say: Say = print) -> None:
 
     Args:
         project: the project. Its own copies of the headers are used, not ``csrc``.
-        say: called with each line of progress.
-
-    Raises:
-        BuildFailed: a file does not compile or link.
-        OplabError: a file is missing, the compiler or headers are missing, or a folder cannot be written.
     """
     copies = project.folder / "cpp" / "oplab"
     headers = copies if copies.is_dir() else None

@@ -59,14 +59,7 @@ class Project:
 
 
 def open_project(folder: str | os.PathLike[str]) -> Project:
-    """The project in a folder.
-
-    Args:
-        folder: it, or a folder in it.
-
-    Raises:
-        OplabError: it is not a project, or its ``pyproject.toml`` cannot be read or names no operator.
-    """
+    """The project in a folder."""
     given = Path(folder)
     if not given.is_dir():
         raise OplabError(

@@ -67,14 +67,10 @@ def create(plan: Plan, folder: Path) -> list[Path]:
     """Make the project, all of it or nothing.
 
     Args:
-        plan: what is made.
         folder: where; it does not exist yet, and the folder that it is in does.
 
     Returns:
         the files, in alphabetical order, relative to ``folder``.
-
-    Raises:
-        OplabError: the plan has a name that cannot be used, or ``folder`` exists or cannot be made.
     """
     _check(plan)
     folder = Path(os.path.abspath(folder))

@@ -236,11 +236,7 @@ class Schema:
 
 
 def from_options(inputs: str, outputs: str, attributes: str) -> Schema:
-    """The schema of three lists separated by commas: ``x,mask?``, ``y`` and ``spatial_scale=1.0,sampling_ratio=2``.
-
-    Raises:
-        OplabError: a list is empty or not of this form, or a name cannot be used.
-    """
+    """The schema of three lists separated by commas: ``x,mask?``, ``y`` and ``spatial_scale=1.0,sampling_ratio=2``."""
     words = _split(inputs)
     if not words:
         raise OplabError("There are no inputs.", "For example --inputs x,mask? where mask may be left out.")
@@ -273,9 +269,6 @@ def with_defaults(inputs: str | None, outputs: str | None, attributes: str | Non
 def from_text(text: str) -> Schema:
     """The schema of a text such as ``(Tensor x, Tensor? mask=None, float alpha=1.0) -> Tensor``, in which all tensors have one shape and
     one dtype, or ``x:float[N,C] index:int64[K] mask?:float[N] alpha=1.0 -> y:float[K,2*C]``, in which each has its own.
-
-    Raises:
-        OplabError: PyTorch cannot parse it, or it has what the template cannot do.
     """
     import torch
 
@@ -322,11 +315,7 @@ def from_text(text: str) -> Schema:
 
 
 def dtypes(text: str) -> tuple[str, ...]:
-    """The dtypes of ``float,double``, in the order of :data:`DTYPES`.
-
-    Raises:
-        OplabError: one is unknown or named twice, or float is missing.
-    """
+    """The dtypes of ``float,double``, in the order of :data:`DTYPES`."""
     names = [_ALIASES.get(word, word) for word in _split(text)]
     for name in names:
         if name not in DTYPES:
@@ -339,11 +328,7 @@ def dtypes(text: str) -> tuple[str, ...]:
 
 
 def identifier(name: str, what: str) -> str:
-    """The name, if Python and C++ take it.
-
-    Raises:
-        OplabError: they do not.
-    """
+    """The name, if Python and C++ take it."""
     if not _NAME.fullmatch(name):
         raise OplabError(f"{what} {name!r} is not an identifier.", "Use letters, digits and _, with a letter first.")
     if keyword.iskeyword(name) or name in _CPP:
@@ -354,11 +339,7 @@ def identifier(name: str, what: str) -> str:
 
 
 def checked(schema: Schema, *more: str) -> Schema:
-    """The schema, if the template can do it. ``more`` are further names of the generated code.
-
-    Raises:
-        OplabError: a name cannot be used, or there is no output or no input that is always given.
-    """
+    """The schema, if the template can do it. ``more`` are further names of the generated code."""
     if not schema.outputs:
         raise OplabError("There are no outputs.", "For example --outputs y.")
     names = [*(one.name for one in schema.arguments), *schema.outputs, *more]
@@ -377,11 +358,7 @@ def checked(schema: Schema, *more: str) -> Schema:
 
 
 def attribute(word: str) -> Attribute:
-    """The attribute of ``name=value``.
-
-    Raises:
-        OplabError: there is no value, or not one that an attribute can have.
-    """
+    """The attribute of ``name=value``."""
     name, equals, value = (part.strip() for part in word.partition("="))
     if not equals or not value:
         raise OplabError(

@@ -19,11 +19,7 @@ _EXAMPLE = "For example --schema 'x:float[N,C] index:int64[K] alpha=1.0 -> y:flo
 
 
 def parse(text: str) -> Schema:
-    """The schema of a text such as ``x:float[N,C] index:int64[K] mask?:float[N] alpha=1.0 -> y:float[K,2*C]``.
-
-    Raises:
-        OplabError: it is not of this form, or has what the template cannot do.
-    """
+    """The schema of a text such as ``x:float[N,C] index:int64[K] mask?:float[N] alpha=1.0 -> y:float[K,2*C]``."""
     given, _, returned = text.partition("->")
     words, outputs = (re.findall(r"(?:[^\s,\[]|\[[^\]]*\]?)+", part) for part in (given, returned))
     tensors = [_tensor(word) for word in words if ":" in word]

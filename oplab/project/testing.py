@@ -18,17 +18,11 @@ def run_tests(project: Project, arguments: Sequence[str] = (), *, say: Say = pri
     """Build a project, and run its tests in a process for themselves.
 
     Args:
-        project: the project.
         arguments: further arguments of pytest, for example ``["-k", "parity"]``.
-        say: called with each line of progress.
 
     Returns:
         0 where all passed, 1 where not, 2 where pytest could not run them: a wrong argument, no test, or a file of
         tests that cannot be imported.
-
-    Raises:
-        BuildFailed: a file does not compile or link.
-        OplabError: the project has no tests, pytest is not installed, or as in :func:`oplab.project.build.build_project`.
     """
     tests = project.folder / "tests"
     if not any(tests.glob("test_*.py")):
@@ -55,7 +49,6 @@ def _end(process: subprocess.Popen, told: bool) -> None:
     """Stop pytest, which ends by itself at Ctrl-C and says what it has found so far. Ctrl-C once more takes the next step at once.
 
     Args:
-        process: pytest.
         told: whether it should have got Ctrl-C already, as a terminal's whole foreground does. A busy machine needs a while for its
             last words, and a second Ctrl-C would cut them off.
     """

@@ -28,9 +28,6 @@ def render(format: str, results: Mapping[str, Any], titles: Mapping[str, str] | 
         format: one of :data:`FORMATS`.
         results: the dict of ``results.json``.
         titles: chapter stem to title, for people; stems are shown where there is none.
-
-    Raises:
-        ValueError: there is no such format.
     """
     if format == "json":
         return json.dumps(results, indent=1) + "\n"
@@ -44,9 +41,6 @@ def check_targets(targets: Mapping[str, Path]) -> None:
 
     Args:
         targets: format to file; ``-`` is stdout.
-
-    Raises:
-        OplabError: a folder is missing, the file is a folder, or two reports go to the same file.
     """
     seen: dict[str, str] = {}
     for format, path in targets.items():
@@ -71,17 +65,11 @@ def write(
 ) -> list[str]:
     """Write each report to its file, whole or not at all.
 
-    Args:
-        results: the dict of ``results.json``.
-        targets: format to file; ``-`` is stdout.
-        titles: chapter stem to title, for people; stems are shown where there is none.
-
     Returns:
         a sentence for each file that could not be written; the other files are written.
 
     Raises:
         BrokenPipeError: the reader of stdout has gone.
-        ValueError: there is no such format.
     """
     problems = []
     for format, path in targets.items():
@@ -102,11 +90,7 @@ def write(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The content of a ``results.json`` from an earlier run.
-
-    Raises:
-        OplabError: it cannot be read, or it does not match ``results.schema.json``.
-    """
+    """The content of a ``results.json`` from an earlier run."""
     import jsonschema
 
     try:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from oplab.grading.results import Graph, Outcome, Results
+from oplab.grading.results import Graph, Results
 
 PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
 MAX_SVG = 400_000  # characters; a larger drawing is unreadable on a page
@@ -37,11 +37,12 @@ def with_graphs(results: Results, kept: Path) -> Results:
         if not outcome.passed and (kept / outcome.id).is_dir()
     }
     drawn = draw(wanted, kept) if wanted else {}
-    return replace(results, exercises=tuple(_with(outcome, drawn) for outcome in results.exercises))
-
-
-def _with(outcome: Outcome, drawn: Mapping[str, list[Graph]]) -> Outcome:
-    return replace(outcome, graphs=tuple(drawn[outcome.id])) if outcome.id in drawn else outcome
+    return replace(
+        results,
+        exercises=tuple(
+            replace(outcome, graphs=tuple(drawn.get(outcome.id, outcome.graphs))) for outcome in results.exercises
+        ),
+    )
 
 
 def draw(wanted: Mapping[str, list[str]], kept: Path) -> dict[str, list[Graph]]:

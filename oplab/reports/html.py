@@ -23,8 +23,6 @@ def render(
     content security policy forbids scripts and every request.
 
     Args:
-        results: the dict of ``results.json``.
-        titles: chapter stem to title.
         heading: whose results these are; the course's name if left out.
         notes: sentences below the heading.
     """
@@ -53,12 +51,7 @@ def render(
 
 @functools.cache
 def template(package: str, name: str) -> jinja2.Template:
-    """A template, compiled. It escapes whatever it prints, and may include the files of ``oplab.reports``.
-
-    Args:
-        package: where it is, for example ``oplab.reports``.
-        name: its file.
-    """
+    """A template, compiled. It escapes whatever it prints, and may include the files of ``oplab.reports``."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     loader = ChoiceLoader([PackageLoader(folder, ".") for folder in dict.fromkeys((package, __package__))])

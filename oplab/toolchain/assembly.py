@@ -19,7 +19,6 @@ def innermost_loop(source: Path, flags: Sequence[str] = ()) -> list[str]:
         flags: besides ``-std=c++17 -O3``.
 
     Raises:
-        OplabError: it does not compile.
         ValueError: there is no such loop.
     """
     with tempfile.TemporaryDirectory() as folder:

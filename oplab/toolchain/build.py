@@ -170,19 +170,17 @@ def build_all(*, say: Callable[[str], object] = print, again: bool = False) -> b
         return True
 
 
-def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout: float = OWN_SOURCES_TIMEOUT) -> str:
+def _build_product(product: _Product, compiler: Compiler, folder: Path) -> str:
     """Compiles one folder of ``csrc`` and puts the product in its place. Returns how, for the line of progress."""
     cmake = _cmake() if product.cmake else None
     with cache.scratch(folder) as scratch:
         made = scratch / product.file.name
         archive = scratch / product.archive.name if product.archive else None
-        if cmake and _configure(cmake, product, compiler, scratch, timeout):
-            log = _build_with_cmake(cmake, product, scratch, timeout)
+        if cmake and _configure(cmake, product, compiler, scratch):
+            log = _build_with_cmake(cmake, product, scratch)
             way = "with CMake"
         else:
-            log = compile_files(
-                list(product.sources), product.how, compiler, scratch, made, archive=archive, timeout=timeout
-            )
+            log = compile_files(list(product.sources), product.how, compiler, scratch, made, archive=archive)
             way = "one call of the compiler for each file"
         log_path(product.how.kind).write_text(log)
         if archive and product.archive:
@@ -191,7 +189,7 @@ def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout:
     return way
 
 
-def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path, timeout: float) -> bool:
+def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path) -> bool:
     """Whether CMake could set up its build. Where it cannot (no make, a broken CMake), the same flags work without it."""
     headers = next(flag.removeprefix("-isystem") for flag in product.how.flags if flag.startswith("-isystem"))
     command = [
@@ -203,14 +201,14 @@ def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path,
         # With flags of the environment the cache key would not describe the file.
         *("-DCMAKE_CXX_FLAGS=", "-DCMAKE_SHARED_LINKER_FLAGS=", "-DCMAKE_EXE_LINKER_FLAGS="),
     ]
-    return run(command, timeout=timeout, cwd=scratch, limited=False).returncode == 0
+    return run(command, timeout=OWN_SOURCES_TIMEOUT, cwd=scratch, limited=False).returncode == 0
 
 
-def _build_with_cmake(cmake: str, product: _Product, scratch: Path, timeout: float) -> str:
+def _build_with_cmake(cmake: str, product: _Product, scratch: Path) -> str:
     command = [cmake, "--build", str(scratch / "cmake"), "--parallel", str(min(os.cpu_count() or 1, 4))]
-    done = run(command, timeout=timeout, cwd=scratch, limited=False)
+    done = run(command, timeout=OWN_SOURCES_TIMEOUT, cwd=scratch, limited=False)
     entry = next(file for file in product.sources if file.name in ("main.cpp", "register.cpp"))
-    must_succeed(done, entry, timeout)
+    must_succeed(done, entry, OWN_SOURCES_TIMEOUT)
     for made in filter(None, (product.file, product.archive)):
         os.replace(scratch / "cmake" / made.name, scratch / made.name)
     return done.log

@@ -67,11 +67,7 @@ def _with_headers(sources: Sequence[Path], includes: Sequence[Path]) -> list[Pat
 
 @contextlib.contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """A folder for half-made files, on the disk where the result goes. One that a killed build left is removed.
-
-    Raises:
-        OplabError: ``folder`` cannot be written.
-    """
+    """A folder for half-made files, on the disk where the result goes. One that a killed build left is removed."""
     for old in folder.glob(".making-*"):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > 3600:
@@ -90,11 +86,7 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def one_build(file: Path, say: Callable[[str], object] = lambda line: None) -> Iterator[None]:
-    """One build at a time: holds the lock ``file``, and says so if it has to wait for another build.
-
-    Raises:
-        OplabError: the file cannot be written.
-    """
+    """One build at a time: holds the lock ``file``, and says so if it has to wait for another build."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(files.lock(file, lambda _: say("Another build is running; waiting for it to end.")))

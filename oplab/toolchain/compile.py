@@ -84,13 +84,8 @@ def compile_host(
     It looks for ONNX Runtime's library in its own folder: see :func:`link_runtime`.
 
     Args:
-        sources: the C++ files.
         headers: the folder of a project's copies of ``csrc``'s headers; ``csrc`` is not used then.
         starting: called before the compiler is, and not at all where the program is in the cache.
-
-    Raises:
-        BuildFailed: a file does not compile or link.
-        OplabError: the compiler, ONNX Runtime or its headers are missing.
     """
     how = host_recipe(kernels=False)
     if headers:
@@ -129,15 +124,7 @@ def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
 
 
 def compile_program(source: Path) -> Path:
-    """A program on PyTorch's C++ library (``torch/script.h``), compiled once for its content.
-
-    Args:
-        source: the C++ file with ``main``.
-
-    Raises:
-        BuildFailed: it does not compile.
-        OplabError: there is no compiler, or no PyTorch.
-    """
+    """A program on PyTorch's C++ library (``torch/script.h``), compiled once for its content."""
     return _cached([source], (), f"{source.stem}-*", libtorch_recipe(), False, exercise_cache(), OWN_SOURCES_TIMEOUT)
 
 
@@ -195,10 +182,7 @@ def compile_files(
     Each call that compiles leaves the list of the files that it read in ``scratch``, for :func:`files_read`.
 
     Args:
-        sources: the C++ files.
-        how: the flags.
         scratch: a folder for object files.
-        made: the file to write.
         archive: a static library to write that keeps the object files.
         timeout: seconds that one call of the compiler may take.
         copy_of: the file that the first source is a copy of. Messages are about it, and what is next to it can be included.
@@ -207,10 +191,6 @@ def compile_files(
 
     Returns:
         What the compiler printed.
-
-    Raises:
-        BuildFailed: a file does not compile or link, or takes too long.
-        OplabError: the disk is full.
     """
     flags = how.compile_command(compiler, sanitize=sanitize)[len(compiler.command) :]
     compile_command = [*compiler.command, *([f"-I{first}"] if first else []), *flags]
@@ -274,10 +254,6 @@ def files_read(scratch: Path) -> list[str]:
 def must_succeed(done: Outcome, source: Path, timeout: float) -> None:
     """Raises what the outcome of a compiler's run calls for.
 
-    Args:
-        source: the file that messages are about.
-        timeout: the limit in seconds, for the message.
-
     Raises:
         BuildFailed: it failed, or was ended at its time limit.
         OplabError: the disk is full, or something has killed the compiler.
@@ -312,9 +288,6 @@ def link_runtime(folder: Path) -> None:
     """Puts links to ONNX Runtime's library into the folder of a program that looks for it there when it starts.
 
     The library is inside the installed package: a link is replaced when the package has moved or has another version.
-
-    Raises:
-        OplabError: ONNX Runtime is not installed.
     """
     runtime = ort_runtime()
     for name in ort_runtime_names(runtime):

@@ -78,9 +78,6 @@ def run(
     """Runs a command with its output merged, in plain English, and ends its whole process group when time is up.
 
     Args:
-        command: program and arguments.
-        timeout: seconds on the clock.
-        cwd: the folder to run it in; the current one by default.
         limited: whether its address space is limited.
         environ: variables to add to this process's own.
     """
@@ -108,14 +105,7 @@ def run(
 
 
 def find_compiler(path: str | None = None) -> Compiler:
-    """The compiler in ``$CXX``, else ``c++``, ``g++`` or ``clang++`` of the PATH.
-
-    Args:
-        path: the PATH; that of this process by default.
-
-    Raises:
-        OplabError: there is none, or it is too old for C++20.
-    """
+    """The compiler in ``$CXX``, else ``c++``, ``g++`` or ``clang++`` of the PATH."""
     return _find(os.environ.get("CXX", "").strip(), os.environ.get("PATH", "") if path is None else path)
 
 

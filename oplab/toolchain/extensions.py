@@ -54,28 +54,21 @@ class Extension:
     fresh: bool
 
 
-def build_extensions(
-    folders: Sequence[Path], *, cache: Path | None = None, timeout: float = OWN_SOURCES_TIMEOUT
-) -> list[Extension]:
+def build_extensions(folders: Sequence[Path], *, cache: Path | None = None) -> list[Extension]:
     """Build several folders at the same time, each once for its content.
 
     Args:
         folders: each has a ``setup.py`` with one extension module, its sources and its headers.
         cache: where libraries are kept; ``build/cache/extensions`` by default. Several processes may share it.
-        timeout: seconds that one build may take.
-
-    Raises:
-        BuildFailed: a source does not compile.
-        OplabError: there is no compiler, or a setup.py builds no library.
     """
     cache = Path(cache or paths.build_dir() / "cache" / "extensions").resolve()
     cache.mkdir(parents=True, exist_ok=True)
     find_compiler()  # asked once, and before any thread
     with ThreadPoolExecutor(max(1, len(folders))) as pool:
-        return list(pool.map(lambda folder: _built(Path(folder), cache, timeout), folders))
+        return list(pool.map(lambda folder: _built(Path(folder), cache), folders))
 
 
-def _built(folder: Path, cache: Path, timeout: float) -> Extension:
+def _built(folder: Path, cache: Path) -> Extension:
     kept = cache / _key(folder)
     if (kept / "times.json").is_file():
         return _read(kept, fresh=False)
@@ -84,7 +77,7 @@ def _built(folder: Path, cache: Path, timeout: float) -> Extension:
         shutil.copytree(folder, scratch / "source")
         command = [sys.executable, "-c", _PROGRAM, str(scratch / "times.json")]
         # Without the limit on address space: setup.py imports torch, which reserves more than a compiler needs.
-        done = run(command, timeout=timeout, cwd=scratch / "source", limited=False)
+        done = run(command, timeout=OWN_SOURCES_TIMEOUT, cwd=scratch / "source", limited=False)
         if done.returncode != 0:
             place = folder.resolve()  # the reader's own file, not the copy that is gone by then
             sources = sorted(place.glob("*.c*"))

@@ -22,7 +22,6 @@ def sanitizer_finding(report: str, file: Path) -> str:
     """The finding of AddressSanitizer or UndefinedBehaviorSanitizer, and the line of ``file`` in which it happened.
 
     Args:
-        report: what the process printed.
         file: the learner's source. Its line is quoted where it can be read.
 
     Returns:

@@ -44,9 +44,6 @@ def check_library(library: Path) -> None:
 
     A library that this project compiled is known to have the right headers, and is not probed. Any other file is loaded in
     its own process (about 40 ms, once for each content).
-
-    Raises:
-        OplabError: it is not a shared library, or its headers are newer than the runtime, or loading it crashes.
     """
     with library.open("rb") as file:
         start = file.read(20)

@@ -13,13 +13,13 @@ import functools
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oplab import paths
 from oplab.errors import OplabError
+from oplab.files import write_atomically
 from oplab.toolchain import cache as caches
 from oplab.toolchain import landlock
 from oplab.toolchain.compile import compile_files, exercise_cache, files_read
@@ -102,21 +102,11 @@ def compiled(
     headers: Path | None = None,
     starting: Callable[[], object] = lambda: None,
 ) -> Compiled:
-    """As :func:`compile_library`, from a text that was read earlier.
+    """As :func:`compile_library`, whose other arguments these are, from a text that was read earlier.
 
     Args:
         source: where the text comes from. Messages name it, and what is next to it can be included; it is not read again.
         text: what is compiled.
-        kind: as there.
-        sanitize: as there.
-        cache: as there.
-        timeout: as there.
-        headers: as there.
-        starting: as there.
-
-    Raises:
-        BuildFailed: as there.
-        OplabError: the compiler or the headers are missing.
     """
     compiler, how = find_compiler(), recipe(kind)
     if headers:
@@ -235,9 +225,7 @@ def _keep(
         others = [entry for entry in json.loads(record.read_bytes())["variants"] if entry["library"] != library.name]
     except (OSError, ValueError, KeyError, TypeError):
         others = []
-    with tempfile.NamedTemporaryFile("w", dir=scratch, delete=False) as stream:
-        json.dump({"variants": [variant, *others[: _VARIANTS - 1]]}, stream)
-    os.replace(stream.name, record)
+    write_atomically(record, json.dumps({"variants": [variant, *others[: _VARIANTS - 1]]}), sync=False)
     caches.trim(record.parent)
     return Compiled(library, tuple(sorted(read)))
 
@@ -271,11 +259,7 @@ def _digest(file: Path) -> str | None:
 
 
 def _expect_inside(names: Iterable[str], allowed: Sequence[str], source: Path) -> None:
-    """Refuse files outside of the folders ``allowed``; none of their lines is in the message.
-
-    Raises:
-        BuildFailed: there is one.
-    """
+    """Refuse files outside of the folders ``allowed``; none of their lines is in the message."""
     allowed = [os.path.realpath(place) for place in allowed]
     for name in names:
         if name.startswith("/") and not landlock.within(os.path.realpath(name), allowed):

@@ -56,9 +56,6 @@ def precompiled(
 
     Args:
         compiler: GCC; other compilers do not look for such files on their own.
-        how: the recipe of the source.
-        text: the source.
-        sanitize: as the source is compiled.
         asking: if False, this does not count as a time that the header was asked for; it is made if there was one before.
 
     Returns:
@@ -92,11 +89,7 @@ def precompiled(
 
 
 def prepare(how: Recipe, text: bytes) -> None:
-    """Make the precompiled form of the header that a source begins with, if it has been asked for once: it will be again.
-
-    Raises:
-        OplabError: there is no compiler.
-    """
+    """Make the precompiled form of the header that a source begins with, if it has been asked for once: it will be again."""
     precompiled(find_compiler(), how, text, asking=False)
 
 

@@ -115,11 +115,7 @@ def source_folder(kind: Kind) -> Path:
 
 
 def recipe(kind: Kind) -> Recipe:
-    """The recipe for one kind.
-
-    Raises:
-        OplabError: PyTorch, ONNX Runtime or its headers, or OpenVINO are missing.
-    """
+    """The recipe for one kind."""
     return {"torch": _torch, "ort": _ort, "openvino": _openvino, "cpp": _cpp, "host": _host}[kind]()
 
 
@@ -133,11 +129,7 @@ def _flags(kind: Kind) -> tuple[str, ...]:
 
 
 def torch_folder() -> Path:
-    """Where PyTorch is installed, found without importing it (which takes more than a second).
-
-    Raises:
-        OplabError: it is not installed.
-    """
+    """Where PyTorch is installed, found without importing it (which takes more than a second)."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise OplabError("PyTorch is not installed for this Python.", "Run `make setup` in the course's folder.")
@@ -232,9 +224,6 @@ def host_recipe(*, kernels: bool = True) -> Recipe:
 
     Args:
         kernels: link the course's kernels; a program of one's own has others, among its sources.
-
-    Raises:
-        OplabError: ONNX Runtime or its headers are missing.
     """
     as_kernels = _ort()
     origin = "@loader_path" if is_macos() else "$ORIGIN"
@@ -245,11 +234,7 @@ def host_recipe(*, kernels: bool = True) -> Recipe:
 
 
 def libtorch_recipe() -> Recipe:
-    """How a program on PyTorch's C++ library is compiled. It finds the library where the package has it.
-
-    Raises:
-        OplabError: PyTorch is missing.
-    """
+    """How a program on PyTorch's C++ library is compiled. It finds the library where the package has it."""
     torch = torch_folder()
     # -O0: nearly all of the compiler's time goes into the header, and the work is done in the library.
     include = (f"-isystem{torch / 'include'}", f"-isystem{torch / 'include/torch/csrc/api/include'}")
@@ -269,11 +254,7 @@ def kernels_path() -> Path:
 
 
 def ort_runtime() -> Path:
-    """ONNX Runtime's own shared library, inside the installed package; found without importing it.
-
-    Raises:
-        OplabError: ONNX Runtime is not installed, or its package has no such file.
-    """
+    """ONNX Runtime's own shared library, inside the installed package; found without importing it."""
     spec = importlib.util.find_spec("onnxruntime")
     if spec is None or spec.origin is None:
         raise OplabError("ONNX Runtime is not installed for this Python.", "Run `make setup` in the course's folder.")

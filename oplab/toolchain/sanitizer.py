@@ -10,8 +10,8 @@ from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler, find_compiler, is_macos, run
 
 
-def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
-    """The environment for a Python process that loads a library compiled with ``sanitize=True``.
+def sanitizer_env() -> dict[str, str]:
+    """This process's environment for a Python process that loads a library compiled with ``sanitize=True``.
 
     AddressSanitizer replaces ``malloc``, so it has to be loaded before anything else: in a process that was started
     without it, loading such a library ends the process. Start a new one with this environment.
@@ -19,14 +19,11 @@ def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
     It also sets ``OPLAB_SANITIZE``, at which ``oplab.session`` switches ONNX Runtime's memory arena off: a kernel that
     writes past its output lands in the arena, where AddressSanitizer sees nothing wrong.
 
-    Args:
-        base: the environment to add to; this process's own by default.
-
     Raises:
         OplabError: the compiler has no sanitizer's runtime.
     """
     compiler = find_compiler()
-    env = dict(os.environ if base is None else base)
+    env = dict(os.environ)
     preload = "DYLD_INSERT_LIBRARIES" if is_macos() else "LD_PRELOAD"
     separator = ":" if is_macos() else " "
     already = [env[preload]] if env.get(preload) else []

@@ -19,14 +19,7 @@ _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebas
 
 
 class Clone:
-    """A git repository that holds the course.
-
-    Args:
-        root: the course's folder.
-
-    Raises:
-        OplabError: git is missing, or the folder is not such a repository.
-    """
+    """A git repository that holds the course."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -41,17 +34,12 @@ class Clone:
     def update(self, placing: Placing, report: Report) -> tuple[str, dict[str, str]]:
         """Move the branch to its upstream's commit. Git fetches in a dry run, too, which changes no file.
 
-        Args:
-            placing: writes the stubs.
-            report: gets what was done.
-
         Returns:
             a name of the commit for people, and new ids of exercises by old ones.
 
         Raises:
             OplabError: the branch cannot be moved forward, or the learner has changed a file that the update changes, too, and
                 that is not a stub. Nothing has changed.
-            OSError: a file cannot be read or written.
         """
         old, new = self._news()
         changed = dict(

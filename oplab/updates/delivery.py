@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ _OWN = Path(__file__).parent / "folder"  # README.md and Makefile of a learner's
 _FILES = ("course.toml", "LICENSE", "LICENSE-docs")
 _FOLDERS = ("csrc", "docs", "notebooks")
 _NOT_DELIVERED = ("notebooks/src/", "docs/site/")
+_LEFT_OVER = re.compile(r"__pycache__|\.ipynb_checkpoints|\.(?:pyc|so)$")
 
 
 def release() -> str:
@@ -40,17 +42,13 @@ def source() -> Path:
 
 
 def files() -> dict[str, bytes]:
-    """What a learner's folder gets from this release: the content of each file, by its path there. The stubs are made anew.
-
-    Raises:
-        OplabError: a file is missing or cannot be read.
-    """
+    """What a learner's folder gets from this release: the content of each file, by its path there. The stubs are made anew."""
     origin = source()
     course = manifest.load(origin)
     names = [*_FILES]
     for folder in _FOLDERS:
         found = (path.relative_to(origin).as_posix() for path in (origin / folder).rglob("*") if path.is_file())
-        names += [name for name in found if not name.startswith(_NOT_DELIVERED) and not _is_left_over(name)]
+        names += [name for name in found if not name.startswith(_NOT_DELIVERED) and not _LEFT_OVER.search(name)]
     try:
         texts = {name: (origin / name).read_bytes() for name in names}
         texts |= {path.name: path.read_bytes() for path in sorted(_OWN.iterdir())}
@@ -76,12 +74,6 @@ def init(folder: Path) -> int:
 
     Args:
         folder: it does not exist yet, or it is empty.
-
-    Returns:
-        how many files it has.
-
-    Raises:
-        OplabError: it is not empty, or it cannot be written.
     """
     folder = folder.expanduser().absolute()
     _expect_room(folder)
@@ -135,7 +127,3 @@ def _why(error: OSError, folder: Path) -> tuple[str, str]:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{folder} cannot be written: the disk is full.", "Free 20 MB, and run the same command again."
     return f"{folder} cannot be written: {error.strerror}.", "Name a folder that you can write to."
-
-
-def _is_left_over(name: str) -> bool:
-    return "__pycache__" in name or ".ipynb_checkpoints" in name or name.endswith((".pyc", ".so"))

@@ -45,11 +45,7 @@ def delivered(root: Path) -> Delivered:
 
 
 def expect_newer(before: Delivered, release: str) -> None:
-    """Check that a release is not older than what was delivered.
-
-    Raises:
-        OplabError: it is.
-    """
+    """Check that a release is not older than what was delivered."""
     with contextlib.suppress(InvalidVersion):
         if before.release and Version(release) < Version(before.release):
             raise OplabError(
@@ -62,17 +58,10 @@ def update_folder(placing: Placing, report: Report, release: str, files: Mapping
     """Bring a folder to a release. A run that was killed is repeated.
 
     Args:
-        placing: writes into the folder.
-        report: gets what was done.
-        release: the version that ``files`` are of.
         files: the content of all files of the course, by their paths.
 
     Returns:
         new ids of exercises by old ones.
-
-    Raises:
-        OplabError: the folder has a newer release, or one of its folders is where the course has a file.
-        OSError: a file cannot be read or written.
     """
     root, before = placing.root, delivered(placing.root)
     expect_newer(before, release)

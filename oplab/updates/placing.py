@@ -24,7 +24,6 @@ class Placing:
     """Writes into the course's folder.
 
     Args:
-        root: the course's folder.
         dry_run: nothing is written, and each change counts as made.
 
     Attributes:
@@ -70,9 +69,7 @@ class Placing:
         """Write a file whose content is ``seen``, or that does not exist (None).
 
         Args:
-            path: relative to the course.
             seen: what was there when ``text`` was made.
-            text: the new content.
             keep: whether the backup keeps the file; without it only if somebody saves the file meanwhile.
 
         Returns:
@@ -168,12 +165,7 @@ def expect_file(root: Path, path: str, leaving: set[str]) -> None:
     """Check that a path is free, or that of a file.
 
     Args:
-        root: the course's folder.
-        path: relative to it.
         leaving: files that are removed before. A folder with no others is removed with them.
-
-    Raises:
-        OplabError: a folder is there.
     """
     folder = root / path
     if folder.is_dir():

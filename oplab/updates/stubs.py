@@ -69,16 +69,9 @@ def update_stubs(
     """Bring the learner's files to another release. A run that was killed is repeated: what is done is not done again.
 
     Args:
-        placing: writes.
-        report: gets what was done.
         base: the stubs as they were delivered, by their paths from the course; None for one whose text is not known any more.
-        new: the stubs of today.
         renamed: new ids of exercises by old ones.
         done: called with each path of ``new`` when the learner's file is up to date.
-
-    Raises:
-        OplabError: a file is saved again and again.
-        OSError: a file cannot be read or written.
     """
     earlier = _earlier(base, new, renamed)
     for path in new:

@@ -43,7 +43,6 @@ def update(
     """Update the course in a folder: a clone, or one that ``oplab init`` has made.
 
     Args:
-        root: the course's folder.
         dry_run: show what would happen; change no file.
         waiting: called with the id of a process that updates the folder now, before it is waited for.
         renaming: called with the new ids of exercises by old ones. It moves the progress, and may be called again with the same ids.
@@ -84,11 +83,7 @@ def update(
 
 
 def problems(course: Course) -> list[str]:
-    """A sentence for each new stub that could not be merged, and one for an update that was interrupted.
-
-    Args:
-        course: the course.
-    """
+    """A sentence for each new stub that could not be merged, and one for an update that was interrupted."""
     found = [_sentence(path) for path in _conflicts(course.root)]
     return (
         [*found, "An update was interrupted. `oplab update` finishes it."] if (course.root / BEGUN).exists() else found

@@ -42,9 +42,6 @@ def make(folder: Path) -> int:
 
     Returns:
         how many packages the lock has for this machine.
-
-    Raises:
-        OplabError: the folder cannot be written, or a package cannot be fetched.
     """
     folder = folder.expanduser().absolute()
     index = os.environ.get("TORCH_INDEX", "").removeprefix("default")

@@ -43,11 +43,7 @@ def save(view: Any, path: Path) -> Path:
 
 
 def png(svg: str) -> bytes:
-    """The picture as PNG, in its light colours, with the fonts that matplotlib brings: the same on every machine.
-
-    Raises:
-        OplabError: the package resvg_py is missing.
-    """
+    """The picture as PNG, in its light colours, with the fonts that matplotlib brings: the same on every machine."""
     try:
         import resvg_py
     except ImportError:

@@ -35,24 +35,23 @@ class Folded:
     blocks: int = 0
 
 
-def fold(graph: Graph, above: int = FOLD_ABOVE) -> Folded:
-    """Fold what repeats and cut what is left over. A graph of at most ``above`` nodes comes back as it is, but for nodes that
+def fold(graph: Graph) -> Folded:
+    """Fold what repeats and cut what is left over. A graph of at most :data:`FOLD_ABOVE` nodes comes back as it is, but for nodes that
     compute constants, where there are many.
 
     Args:
         graph: is not changed. A block's box has the block as its body.
-        above: draw graphs of up to this many nodes whole.
     """
     result = Folded(graph)
     nodes = _without_constants(graph)
     constants = len(graph.nodes) - len(nodes)
-    if constants > MAX_CONSTANTS or len(graph.nodes) > above:
+    if constants > MAX_CONSTANTS or len(graph.nodes) > FOLD_ABOVE:
         graph = result.graph = dataclasses.replace(graph, nodes=nodes)
         if constants:
             result.notes.append(
                 f"{constants:,} nodes that depend on no input are drawn as the constants that they compute."
             )
-    if len(graph.nodes) > above:
+    if len(graph.nodes) > FOLD_ABOVE:
         for _ in range(ROUNDS):
             found = _best_repeat(nodes)
             if found is None:
@@ -139,7 +138,7 @@ def _best_repeat(nodes: list[Node]) -> tuple[int, int, int] | None:
             if length >= period:
                 candidates.append((length // period * period, -period, int(begin), length))
     candidates.sort(reverse=True)
-    producers = _producers(nodes)
+    producers = {name: i for i, node in enumerate(nodes) for name in node.outputs}
     best, saved = None, 8  # folding must pay for the panel
     for bound, negative, begin, length in candidates[:400]:
         period = -negative
@@ -172,10 +171,6 @@ def _kind(node: Node) -> tuple:
         node.block,
         node.mark,
     )
-
-
-def _producers(nodes: list[Node]) -> dict[str, int]:
-    return {name: i for i, node in enumerate(nodes) for name in node.outputs}
 
 
 def _phases(nodes: list[Node], producers: dict[str, int], begin: int, period: int, length: int) -> list[int]:

@@ -84,9 +84,9 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
     return em * size * (1.06 if bold else 1.0)
 
 
-def mono_width(text: str, size: float = ROW_SIZE) -> float:
+def mono_width(text: str) -> float:
     """The width of a text in the monospaced font, in SVG units; characters of East Asian scripts count twice."""
-    return sum(2 if ord(c) > 0x2E80 else 1 for c in text) * size * 0.61
+    return sum(2 if ord(c) > 0x2E80 else 1 for c in text) * ROW_SIZE * 0.61
 
 
 def esc(text: str) -> str:

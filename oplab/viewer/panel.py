@@ -329,7 +329,8 @@ def _op_svg(item: Item, look: Look) -> str:
     line = f'stroke="{LIGHT["line"]}"'
     if node.times:
         for step in (6, 3):
-            out.append(f'<rect class="box" fill="{LIGHT["box"]}" {line} {_frame(_moved(item, step))} rx="6"/>')
+            below = Box(item.width, item.height, item.x + step, item.y + step)
+            out.append(f'<rect class="box" fill="{LIGHT["box"]}" {line} {_frame(below)} rx="6"/>')
     out.append(f'<rect class="box" fill="{LIGHT["box"]}" {line} {_frame(item)} rx="6"/>')
     if item.rows:
         out.append(
@@ -353,10 +354,6 @@ def _op_svg(item: Item, look: Look) -> str:
         y += ROW_HEIGHT
     out.append("</g>")
     return "".join(out)
-
-
-def _moved(item: Box, step: float) -> Box:
-    return Box(item.width, item.height, item.x + step, item.y + step)
 
 
 def _tooltip(node: Node) -> str:

@@ -55,11 +55,7 @@ class Reply:
 
 @functools.cache
 def netron_folder() -> Path:
-    """Where the netron package is installed; it is not imported.
-
-    Raises:
-        OplabError: it is not installed.
-    """
+    """Where the netron package is installed; it is not imported."""
     spec = importlib.util.find_spec("netron")
     if spec is None or not spec.submodule_search_locations:
         raise OplabError("The package netron is not installed.", "Install it with: pip install netron")
@@ -74,11 +70,7 @@ def netron_version() -> str:
 
 @functools.cache
 def index() -> bytes:
-    """Netron's page, changed so that it asks no question, sends no report and looks for no update.
-
-    Raises:
-        OplabError: Netron is not installed, or its page is not the one that is known here.
-    """
+    """Netron's page, changed so that it asks no question, sends no report and looks for no update."""
     text = (netron_folder() / "index.html").read_text(encoding="utf-8")
     present = [name for name in _MODULES if (netron_folder() / f"{name}.js").is_file()]
     hints = "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in present)

@@ -69,15 +69,6 @@ def load(model: Any) -> Source:
     Raises:
         OplabError: it cannot be shown; the message names what it seems to be instead.
     """
-    try:
-        return _load(model)
-    except RecursionError:  # one protobuf message inside the other; protobuf itself reads 100 of them
-        raise OplabError(
-            "The model has graphs in graphs too deep to be read.", "Export or download it again."
-        ) from None
-
-
-def _load(model: Any) -> Source:
     if isinstance(model, (str, os.PathLike)):
         return _from_path(Path(model).expanduser())
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -217,7 +208,7 @@ def _parse(payload: bytes, what: str) -> onnx.ModelProto:
     try:
         proto.ParseFromString(payload)
     except Exception:  # protobuf's DecodeError; its place differs between protobuf versions
-        raise _damaged(payload[:16], what, "damaged, or has graphs in graphs too deep for protobuf") from None
+        raise _damaged(payload[:16], what, "damaged") from None
     if not proto.HasField("graph"):
         verb = "are" if what.startswith("The bytes") else "is"
         raise OplabError(

@@ -39,7 +39,8 @@ def describe(model: Model, title: str) -> str:
 
 
 def _graph(graph: Graph, limit: int, indent: str = "  ") -> list[str]:
-    lines = [f"{indent}{word:7}{v.name} {v.type_text()}".rstrip() for word, vs in _ends(graph) for v in vs[:8]]
+    ends = (("input", graph.inputs), ("output", graph.outputs))
+    lines = [f"{indent}{word:7}{v.name} {v.type_text()}".rstrip() for word, values in ends for v in values[:8]]
     for node in graph.nodes[:limit]:
         lines.append(f"{indent}{_call(node)}")
         for label, body in node.bodies:
@@ -47,10 +48,6 @@ def _graph(graph: Graph, limit: int, indent: str = "  ") -> list[str]:
     if len(graph.nodes) > limit:
         lines.append(f"{indent}… and {len(graph.nodes) - limit:,} more nodes")
     return lines
-
-
-def _ends(graph: Graph) -> list[tuple[str, list]]:
-    return [("input", graph.inputs), ("output", graph.outputs)]
 
 
 def _call(node: Node) -> str:

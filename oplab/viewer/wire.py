@@ -49,12 +49,11 @@ class Range:
     offset: int
 
 
-def slim(data: memoryview | bytes, limit: int = LIMIT) -> tuple[bytes, list[Range]]:
+def slim(data: memoryview | bytes) -> tuple[bytes, list[Range]]:
     """A ModelProto without its large tensors, and where their numbers are.
 
     Args:
         data: a serialized ModelProto; may be a memoryview of a memory-mapped file.
-        limit: tensors of at most this many bytes keep their numbers.
 
     Returns:
         the serialized model, in which each large tensor refers to ``weights``, and the ranges of ``data`` that, one after
@@ -65,7 +64,7 @@ def slim(data: memoryview | bytes, limit: int = LIMIT) -> tuple[bytes, list[Rang
     """
     ranges: list[Range] = []
     out = bytearray()
-    _message(memoryview(data), 0, len(data), "ModelProto", out, ranges, limit)
+    _message(memoryview(data), 0, len(data), "ModelProto", out, ranges)
     return bytes(out), ranges
 
 
@@ -115,25 +114,25 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int
         at = stop
 
 
-def _message(data: memoryview, at: int, end: int, kind: str, out: bytearray, ranges: list[Range], limit: int) -> None:
+def _message(data: memoryview, at: int, end: int, kind: str, out: bytearray, ranges: list[Range]) -> None:
     if kind == "TensorProto":
-        _tensor(data, at, end, out, ranges, limit)
+        _tensor(data, at, end, out, ranges)
         return
     nested = _NESTED[kind]
     for number, wire, start, content, stop in _fields(data, at, end):
         inner = nested.get(number)
-        if inner is None or wire != _LENGTH_DELIMITED or stop - content <= limit:
+        if inner is None or wire != _LENGTH_DELIMITED or stop - content <= LIMIT:
             out += data[start:stop]
             continue
         body = bytearray()
-        _message(data, content, stop, inner, body, ranges, limit)
+        _message(data, content, stop, inner, body, ranges)
         out += encode_varint(number << 3 | _LENGTH_DELIMITED) + encode_varint(len(body)) + body
 
 
-def _tensor(data: memoryview, at: int, end: int, out: bytearray, ranges: list[Range], limit: int) -> None:
+def _tensor(data: memoryview, at: int, end: int, out: bytearray, ranges: list[Range]) -> None:
     moved = False
     for number, wire, start, content, stop in _fields(data, at, end):
-        large = wire == _LENGTH_DELIMITED and stop - content > limit
+        large = wire == _LENGTH_DELIMITED and stop - content > LIMIT
         if large and not moved and number in (_RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA):
             offset = ranges[-1].offset + ranges[-1].length if ranges else 0
             ranges.append(Range(content, stop - content, offset))

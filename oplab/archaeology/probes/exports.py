@@ -33,13 +33,7 @@ class Model(torch.nn.Module):
 
 
 def export(function: Any, *inputs: torch.Tensor, **options: Any) -> onnx.ModelProto:
-    """Export over the TorchScript path, without output on stdout and without warnings.
-
-    Args:
-        function: a function of tensors, a module, or a scripted module.
-        inputs: the example inputs; the first two are called ``x`` and ``y`` in the model.
-        options: of ``torch.onnx.export``.
-    """
+    """Export over the TorchScript path, without output on stdout and without warnings."""
     model = function if isinstance(function, (torch.nn.Module, torch.jit.ScriptModule)) else Model(function)
     names = {"input_names": ["x", "y"][: len(inputs)], "output_names": ["out"]}
     buffer = io.BytesIO()
@@ -49,13 +43,7 @@ def export(function: Any, *inputs: torch.Tensor, **options: Any) -> onnx.ModelPr
 
 
 def export_dynamo(function: Any, *inputs: torch.Tensor, **options: Any) -> torch.onnx.ONNXProgram:
-    """Export over the dynamo path, which is the default: no ``dynamo`` argument is passed.
-
-    Args:
-        function: a function of tensors, or a module.
-        inputs: the example inputs.
-        options: of ``torch.onnx.export``.
-    """
+    """Export over the dynamo path, which is the default: no ``dynamo`` argument is passed."""
     model = function if isinstance(function, torch.nn.Module) else Model(function)
     with quiet():
         program = torch.onnx.export(model, inputs, verbose=False, **options)
@@ -90,7 +78,6 @@ def registered(name: str, function: Callable[..., Any], version: int = 9) -> Ite
 
     Args:
         name: ``aten::asinh``; a name without a namespace, ``::prim_PythonOp``, as old texts write it.
-        function: the symbolic function.
         version: the opset at which it is registered.
     """
     from torch.onnx._internal.torchscript_exporter.registration import registry
@@ -131,9 +118,7 @@ def run(model: onnx.ModelProto | bytes, *arrays: Any, library: Path | None = Non
     """Run a model in ONNX Runtime and return its first output.
 
     Args:
-        model: the model or its bytes.
         arrays: an array for each input, in the model's order.
-        library: a custom-op library.
     """
     import onnxruntime
 
@@ -152,12 +137,7 @@ def fails(kind: type[BaseException] | tuple[type[BaseException], ...], words: st
     """Expect an exception, and return the name of its type.
 
     Args:
-        kind: the expected type, or several.
         words: a part of the expected message.
-        call: raises the exception.
-
-    Raises:
-        AssertionError: nothing was raised, or the message is another one.
     """
     try:
         call()

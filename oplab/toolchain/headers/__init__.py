@@ -53,11 +53,7 @@ def cache_dir() -> Path:
 
 
 def look(environ: Mapping[str, str] | None = None) -> Headers | None:
-    """As :func:`find`, but fetches nothing: None when no usable headers are on this machine.
-
-    Raises:
-        OplabError: ``ORT_INCLUDE_DIR`` is set to a folder that cannot be used.
-    """
+    """As :func:`find`, but fetches nothing: None when no usable headers are on this machine."""
     environ = os.environ if environ is None else environ
     if environ.get("ORT_INCLUDE_DIR"):
         return find(environ=environ)
@@ -73,9 +69,6 @@ def find(say: Say = lambda text: None, environ: Mapping[str, str] | None = None)
     Args:
         say: called with a line before something is fetched.
         environ: the environment variables; ``os.environ`` by default.
-
-    Raises:
-        OplabError: ``ORT_INCLUDE_DIR`` is set to a folder that cannot be used, or no route leads to headers.
     """
     environ = os.environ if environ is None else environ
     named = environ.get("ORT_INCLUDE_DIR")

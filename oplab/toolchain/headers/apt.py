@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -17,15 +18,6 @@ PACKAGE = "libonnxruntime-dev"
 FALLBACK_SUITES = {"debian": "trixie", "ubuntu": "resolute"}
 COMPONENTS = {"debian": "main", "ubuntu": "main universe"}
 OFFLINE = "the mirror cannot be reached (no network?)"
-
-
-def _os_release(path: Path = Path("/etc/os-release")) -> dict[str, str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition("=") for line in lines if "=" in line)
-    return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
 
 
 def _family(release: Mapping[str, str]) -> tuple[str, str]:
@@ -88,7 +80,7 @@ def _restated(stanza: str, codename: str, suite: str, components: str) -> str:
     return "\n".join(f"{name}: {value}" for name, value in kept.items())
 
 
-def download(to: Path, say: Callable[[str], object], etc: Path = Path("/etc/apt")) -> str:
+def download(to: Path, say: Callable[[str], object]) -> str:
     """Downloads the package through a private apt directory and unpacks its headers, without root.
 
     The machine's own mirrors, proxies and keys are used and signatures are checked; the system's apt is not changed.
@@ -96,21 +88,17 @@ def download(to: Path, say: Callable[[str], object], etc: Path = Path("/etc/apt"
     Args:
         to: an empty folder for the headers; temporary files go next to it.
         say: called with a line before each attempt.
-        etc: apt's configuration.
 
     Returns:
         The name of the package's file.
-
-    Raises:
-        RouteFailed: there is no apt, no network, or no such package.
     """
     for tool in ("apt-get", "dpkg-deb"):
         if not shutil.which(tool):
             raise RouteFailed(f"there is no {tool}")
-    family, codename = _family(_os_release())
+    family, codename = _family(platform.freedesktop_os_release())
     reasons = []
     for suite in dict.fromkeys([codename, FALLBACK_SUITES[family]]):
-        sources = rewrite_sources(etc, codename, suite, COMPONENTS[family])
+        sources = rewrite_sources(Path("/etc/apt"), codename, suite, COMPONENTS[family])
         if not sources.strip():
             raise RouteFailed(f"this machine's apt has no sources of {codename}")
         say(f"Looking for the package {PACKAGE} in {family.capitalize()} {suite} ...")

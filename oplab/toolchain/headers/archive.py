@@ -14,11 +14,7 @@ from oplab.toolchain.headers.folders import RouteFailed
 
 
 def file_name() -> str:
-    """The name of the release archive for this machine and the installed runtime.
-
-    Raises:
-        OplabError: ONNX Runtime is not installed.
-    """
+    """The name of the release archive for this machine and the installed runtime."""
     version = folders.runtime_version()
     machine = platform.machine().lower()
     if sys.platform == "darwin":
@@ -31,12 +27,6 @@ def unpack(to: Path, environ: Mapping[str, str]) -> str:
 
     Args:
         environ: ``OPLAB_ORT_ARCHIVE`` is the file; ``OPLAB_ORT_ARCHIVE_SHA256``, where it is set, must be its hash.
-
-    Returns:
-        The archive's name.
-
-    Raises:
-        RouteFailed: no archive is named, or it is missing or damaged, or has another hash.
     """
     named = environ.get("OPLAB_ORT_ARCHIVE")
     if not named:

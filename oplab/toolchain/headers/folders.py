@@ -41,11 +41,7 @@ class RouteFailed(Exception):
 
 
 def api_version(folder: Path) -> int:
-    """``ORT_API_VERSION`` of the headers in a folder.
-
-    Raises:
-        OplabError: ``onnxruntime_c_api.h`` is missing or does not define it.
-    """
+    """``ORT_API_VERSION`` of the headers in a folder."""
     try:
         return _read_api(Path(folder))
     except RouteFailed as reason:
@@ -53,11 +49,7 @@ def api_version(folder: Path) -> int:
 
 
 def runtime_version() -> str:
-    """The version of the installed ONNX Runtime, without importing it.
-
-    Raises:
-        OplabError: it is not installed.
-    """
+    """The version of the installed ONNX Runtime, without importing it."""
     for name in ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
@@ -65,11 +57,7 @@ def runtime_version() -> str:
 
 
 def runtime_api() -> int:
-    """The newest API that the installed runtime offers: 31 for 1.31.1.
-
-    Raises:
-        OplabError: ONNX Runtime is not installed.
-    """
+    """The newest API that the installed runtime offers: 31 for 1.31.1."""
     return int(runtime_version().split(".")[1])
 
 
