@@ -60,7 +60,9 @@ def predict(
         control = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
         places = [node for node in program.graph.nodes if node.op == "placeholder"]
         read = {node.name for node in places if node.users}
-        decides = any(node.target in control for node in program.graph.nodes)
+        # torch.no_grad puts its nodes into a graph inside the graph.
+        parts = [m for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+        decides = any(node.target in control for part in parts for node in part.graph.nodes)
         # The other placeholders are weights and buffers.
         names = program.graph_signature.user_inputs
         return decides, [i for i, name in enumerate(names) if name in read]
@@ -156,7 +158,7 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
 
     # ANSWER c02.frozen: report for each declared input whether it is used, unused or missing
     def reads(node: onnx.NodeProto) -> set[str]:
-        names = set(node.input)
+        names = set(node.input) - {""}
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 names |= {value.name for value in attribute.g.output}

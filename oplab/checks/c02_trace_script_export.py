@@ -105,6 +105,10 @@ BODIES = {
     "three inputs": "return {x} * {k} + second",
     "a try block": "try:\n    return {x} * {k}\nexcept ValueError:\n    return {x}",
     "torch.cond": "return torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))",
+    "torch.cond without gradients": (
+        "with torch.no_grad():\n    y = torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))\nreturn y * {k}"
+    ),
+    "a counter of calls": "self.calls += 1\nreturn {x} * {k} + self.calls",
     "torch.while_loop": "return torch.while_loop(lambda a: a.sum() < {k} * 9, lambda a: (a + 1,), ({x},))[0]",
 }
 INIT = {
@@ -113,6 +117,7 @@ INIT = {
     "a layer with weights": "self.linear = nn.Linear(4, 5)",
     "a normalisation": "self.norm = nn.BatchNorm1d(4)",
     "a tensor that is not a buffer": "self.shift = torch.ones(4)",
+    "a counter of calls": "self.calls = 0",
 }
 CAPTURES = {"trace": "torch.jit.trace", "script": "torch.jit.script", "export": "torch.export.export"}
 Kept = tuple[bool, list[int]]
@@ -158,8 +163,9 @@ def collect_predict(c: Collect) -> None:
 
 
 def snapshot(model: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> list[bytes]:
-    """The bytes of a module's weights and of its example."""
-    return [tensor.detach().numpy().tobytes() for tensor in (*model.state_dict().values(), *example)]
+    """The bytes of a module's weights and of its example, and which weights have gradients."""
+    weights = [tensor.detach().numpy().tobytes() for tensor in (*model.state_dict().values(), *example)]
+    return [*weights, bytes(parameter.requires_grad for parameter in model.parameters())]
 
 
 def plain(answer: Any) -> Any:
@@ -185,7 +191,8 @@ def kept(capture: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...]
                 program = torch.export.export(model, example)
                 names = program.graph_signature.user_inputs
                 places = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-                decides = any(str(node.target) in ("cond", "while_loop") for node in program.graph.nodes)
+                parts = [part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
+                decides = any(str(node.target) in ("cond", "while_loop") for part in parts for node in part.graph.nodes)
                 return decides, [i for i, name in enumerate(names) if places[name].users]
             made = torch.jit.script(model) if capture == "script" else torch.jit.trace(model, example)
     except Exception as error:
@@ -202,7 +209,7 @@ def judge_predict(v: Judge) -> None:
             answer = entries(v, title, list(CAPTURES))
             if v.value(f"{title}: changed"):
                 raise WrongAnswer(
-                    f"{title}: the weights or the example that were given have changed. A capture leaves both as they are."
+                    f"{title}: the module or the example that was given has changed. A capture leaves both as they are."
                 )
             for capture in CAPTURES:
                 want, got = kept(capture, model, example), answer[capture]
@@ -228,7 +235,8 @@ def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: st
     if isinstance(want, str):
         if got is not None:
             raise WrongAnswer(
-                f"{title}: {name} raises {want} for this module, so {capture!r} has to be None; got {got}.{module}"
+                f"{title}: {name} raises {want} for this module, so {capture!r} has to be None; got {got}."
+                f"{_CHECKED * (want == 'TracingCheckError')}{module}"
             )
         return
     if got is None:
@@ -249,11 +257,16 @@ def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: st
         )
 
 
+_CHECKED = " torch.jit.trace compares a second trace with the first, and check_trace=False leaves that out."
+
+
 def _decides_cause(capture: str, title: str, decides: bool) -> str:
     if not decides and capture == "export" and title == "three inputs":
         return " The word cond in the text of a graph can be part of a name, such as second: ask what each node calls."
     if not decides and capture == "script":
         return " A script reads the source text: it has a decision only where the text has a branch or a loop."
+    if capture == "export" and "without" in title:
+        return " Under torch.no_grad the nodes are in a graph of their own, inside the program's: look at each GraphModule in it."
     if not decides:
         return " This capture ran the module once and recorded the operators that it met: one way through, unrolled."
     if capture == "trace" and "scripted" in title:
@@ -483,11 +496,12 @@ def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
     a, b, c = names
     nodes, inputs, initialisers = [helper.make_node("Add", [a, c], ["t0"])], [a, b, c], []
     last, outputs = "t0", ["out"]
-    if kind == "used as it is":
+    if kind == "used, with a default":
+        initialisers.append(numpy_helper.from_array(rng.uniform(1, 2, (1,)).astype(np.float32), b))
         nodes.append(helper.make_node("Mul", [last, b], ["t1"]))
     elif kind == "read by a node that nothing needs":
-        nodes += [helper.make_node("Mul", [last, b], ["t1"]), helper.make_node("Exp", ["t1"], ["t2"])]
-        nodes.append(helper.make_node("Neg", [last], ["t3"]))
+        nodes += [helper.make_node("Mul", [last, b], ["t1"]), helper.make_node("Dropout", ["t1"], ["t2", ""])]
+        nodes.append(helper.make_node("Clip", [last, "", ""], ["t3"]))
     elif kind in ("declared and never read", "an output of the graph, with no node"):
         nodes.append(helper.make_node("Neg", [last], ["t1"]))
         outputs += [b] if "output" in kind else []
@@ -553,7 +567,7 @@ BRANCHES = (  # one level deeper each
 )
 TORCHSCRIPT = ("plain arithmetic", "a number taken out", "a branch on a value")
 MADE = (
-    "used as it is",
+    "used, with a default",
     "declared and never read",
     "a node's output whose name begins with it",
     "read by a node that nothing needs",
@@ -612,7 +626,8 @@ def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str
     if want == "missing":
         return " The name is not among graph.input, so it cannot be fed."
     if got == "missing":
-        return " The name is among graph.input."
+        default = any(tensor.name == name for tensor in model.graph.initializer)
+        return " The name is among graph.input." + " The initialiser of the same name is its default." * default
     read = any(name in node.input for node in model.graph.node)
     if name in [value.name for value in model.graph.output]:
         return " It is an output of the graph itself."
@@ -627,5 +642,8 @@ def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str
     if not read and any(name in other for node in model.graph.node for other in node.output):
         return " No node reads it. The name of another value begins with its name: compare whole names."
     if read:
-        return " A node reads it, but no output needs that node: go backwards from the graph's outputs."
+        omitted = " An empty name is not a value: an optional input or output is left out." * any(
+            "" in n.output for n in model.graph.node
+        )
+        return f" A node reads it, but no output needs that node: go backwards from the graph's outputs.{omitted}"
     return " No node reads it. Being listed in graph.input is not enough."

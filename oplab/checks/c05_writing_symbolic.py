@@ -85,9 +85,9 @@ def _my_add_cases(rng: np.random.Generator, dtypes: Sequence[str]) -> list[Case]
     alpha, beta = _coefficients(rng)
     cases.append(Case(11, "float32", (2, 3), (alpha,), f"my_add(a, b, {alpha})"))
     cases.append(Case(14, "float32", (2, 3), (None, beta), f"my_add(a, b, beta={beta})"))
-    for first, second in ((0.0, beta), (-1.0, beta), (alpha, -1.0)):
+    for first, second in ((0.0, beta), (-1.0, beta), (alpha, -1.0), (-1.0, -1.0)):
         cases.append(Case(10, "float32", (2, 3), (first, second), f"my_add(a, b, {first}, {second})"))
-    cases.append(Case(18, "float64", (2, 3), (1 / 3, 1.0), "my_add(a, b, 1 / 3, 1.0)"))
+    cases.append(Case(18, "float64", (2, 3), (1 - 1e-10, 1.0), "my_add(a, b, 1 - 1e-10, 1.0)"))
     alpha, beta = _coefficients(rng)
     first = _coefficients(rng)
     while first == (alpha, beta):  # what keeps the first call's would be right
@@ -142,8 +142,14 @@ def expected_sum(case: Case, attribute: bool) -> Expected:
     if attribute:  # a wrong coefficient has been found in the node
         return Expected(single, {}, tolerance=_MY_ADD_TOLERANCE)
     mistakes = {
-        "A coefficient of -1 has lost its sign: without a Mul, Neg or Sub has to give it.": each(
-            lambda s, t: (1 if s == -1 else s, 1 if t == -1 else t)
+        "alpha = -1 has lost its sign: without a Mul, Neg or Sub has to give it.": each(
+            lambda s, t: (1 if s == -1 else s, t)
+        ),
+        "beta = -1 has lost its sign: without a Mul, Neg or Sub has to give it.": each(
+            lambda s, t: (s, 1 if t == -1 else t)
+        ),
+        "A number near 1 is taken for 1: without a Mul it has to be 1 exactly.": each(
+            lambda s, t: (1 if abs(s - 1) < 1e-6 else s, t)
         ),
         "alpha and beta are swapped.": each(lambda s, t: (t, s)),
         'alpha and beta have lost what follows the point: "i" in parse_args silently truncates a float.': each(
