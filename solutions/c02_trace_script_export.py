@@ -60,9 +60,7 @@ def predict(
         control = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
         places = [node for node in program.graph.nodes if node.op == "placeholder"]
         read = {node.name for node in places if node.users}
-        # torch.no_grad puts its nodes into a graph inside the graph.
-        parts = [m for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
-        decides = any(node.target in control for part in parts for node in part.graph.nodes)
+        decides = any(node.target in control for node in program.graph.nodes)
         # The other placeholders are weights and buffers.
         names = program.graph_signature.user_inputs
         return decides, [i for i, name in enumerate(names) if name in read]

@@ -105,9 +105,6 @@ BODIES = {
     "three inputs": "return {x} * {k} + second",
     "a try block": "try:\n    return {x} * {k}\nexcept ValueError:\n    return {x}",
     "torch.cond": "return torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))",
-    "torch.cond without gradients": (
-        "with torch.no_grad():\n    y = torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))\nreturn y * {k}"
-    ),
     "a counter of calls": "self.calls += 1\nreturn {x} * {k} + self.calls",
     "torch.while_loop": "return torch.while_loop(lambda a: a.sum() < {k} * 9, lambda a: (a + 1,), ({x},))[0]",
 }
@@ -191,8 +188,7 @@ def kept(capture: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...]
                 program = torch.export.export(model, example)
                 names = program.graph_signature.user_inputs
                 places = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-                parts = [part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
-                decides = any(str(node.target) in ("cond", "while_loop") for part in parts for node in part.graph.nodes)
+                decides = any(str(node.target) in ("cond", "while_loop") for node in program.graph.nodes)
                 return decides, [i for i, name in enumerate(names) if places[name].users]
             made = torch.jit.script(model) if capture == "script" else torch.jit.trace(model, example)
     except Exception as error:
@@ -265,8 +261,6 @@ def _decides_cause(capture: str, title: str, decides: bool) -> str:
         return " The word cond in the text of a graph can be part of a name, such as second: ask what each node calls."
     if not decides and capture == "script":
         return " A script reads the source text: it has a decision only where the text has a branch or a loop."
-    if capture == "export" and "without" in title:
-        return " Under torch.no_grad the nodes are in a graph of their own, inside the program's: look at each GraphModule in it."
     if not decides:
         return " This capture ran the module once and recorded the operators that it met: one way through, unrolled."
     if capture == "trace" and "scripted" in title:
