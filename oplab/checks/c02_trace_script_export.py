@@ -9,9 +9,7 @@ from __future__ import annotations
 import io
 import linecache
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,21 +66,6 @@ def build(source: str, name: str) -> Callable[..., torch.nn.Module]:
     namespace: dict[str, Any] = {"__name__": "oplab_model"}
     exec(compile(source, file, "exec"), namespace)
     return namespace["Model"]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """A capture that fails logs a page about it; it is part of the question here."""
-    import logging
-
-    found = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(found)
 
 
 # predict -----------------------------------------------------------------------------------------------------------------------
@@ -153,7 +136,7 @@ def collect_predict(c: Collect) -> None:
     function = c.function("predict")
     for title, _, model, example in modules(c.rng):
         before = snapshot(model, example)
-        with quiet():
+        with exporting.quiet():
             answer = c.attempt(title, function, model, example)
         c.value(f"{title}: changed", before != snapshot(model, example))
         c.value(title, plain(answer))
@@ -183,7 +166,7 @@ def kept(capture: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...]
     import torch
 
     try:
-        with quiet():
+        with exporting.quiet():
             if capture == "export":
                 program = torch.export.export(model, example)
                 names = program.graph_signature.user_inputs
@@ -477,7 +460,7 @@ def torchscript(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
 
     inputs = tuple(torch.from_numpy(rng.uniform(1, 2, shape).astype(np.float32)) for shape in ((2, 3), (), (3,)))
     buffer = io.BytesIO()
-    with quiet():
+    with exporting.quiet():
         torch.onnx.export(Model(), inputs, buffer, dynamo=False, input_names=names, output_names=["out"])
     return buffer.getvalue()
 
