@@ -544,7 +544,6 @@ BRANCHES = (  # one level deeper each
 )
 TORCHSCRIPT = ("plain arithmetic", "a number taken out", "a branch on a value")
 MADE = (
-    "used, with a default",
     "declared and never read",
     "a node's output whose name begins with it",
     "read by a node that nothing needs",
@@ -555,6 +554,7 @@ MADE = (
     "the second output needs it",
     "the second output of a node needs it",
     "an output of the graph, with no node",
+    "used, with a default",
 )
 
 
