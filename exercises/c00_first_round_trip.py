@@ -21,7 +21,7 @@ def run(path: Path, x: np.ndarray) -> np.ndarray:
 
     Args:
         path: the file. Its input is named ``"input"``; it has one
-            output.
+            output. Its weights may be in a second file next to it.
         x: the input, float32, any shape.
 
     Returns:
@@ -62,7 +62,8 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
     ``|onnx - torch| <= 1e-5 + 1e-4 * |torch|``.
 
     Args:
-        model: a model of one tensor, in eval mode.
+        model: a model of one tensor, in eval mode. It may compute in
+            place.
         path: an ONNX file with one input of any name, and one output.
         x: the input, float32, any shape without a 0, not always
             contiguous. Do not modify it.

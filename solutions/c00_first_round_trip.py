@@ -21,7 +21,7 @@ def run(path: Path, x: np.ndarray) -> np.ndarray:
 
     Args:
         path: the file. Its input is named ``"input"``; it has one
-            output.
+            output. Its weights may be in a second file next to it.
         x: the input, float32, any shape.
 
     Returns:
@@ -74,7 +74,8 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
     ``|onnx - torch| <= 1e-5 + 1e-4 * |torch|``.
 
     Args:
-        model: a model of one tensor, in eval mode.
+        model: a model of one tensor, in eval mode. It may compute in
+            place.
         path: an ONNX file with one input of any name, and one output.
         x: the input, float32, any shape without a 0, not always
             contiguous. Do not modify it.
@@ -87,7 +88,7 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
     """
     # ANSWER c00.compare: run both on x, and write a comparison that detects real mismatches
     with torch.no_grad():
-        expected = model(x).numpy()
+        expected = model(x.clone()).numpy()  # a model may write into its input
     session = onnxruntime.InferenceSession(path)
     (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     if got.shape != expected.shape or got.dtype != expected.dtype:

@@ -99,7 +99,10 @@ def shapes(model: onnx.ModelProto) -> dict[str, str]:
     graph = onnx.shape_inference.infer_shapes(model).graph
     tensors = graph.initializer
     found = {tensor.name: text(tensor.data_type, list(tensor.dims)) for tensor in tensors}
-    for value in [*graph.input, *graph.value_info, *graph.output]:
+    # What a tool has removed can still have its entry in value_info.
+    made = {name for node in graph.node for name in node.output}
+    inner = [value for value in graph.value_info if value.name in made]
+    for value in [*graph.input, *inner, *graph.output]:
         kind = value.type.tensor_type
         if value.name not in found and kind.elem_type:
             found[value.name] = text(

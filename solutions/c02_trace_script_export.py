@@ -156,7 +156,7 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
 
     # ANSWER c02.frozen: report for each declared input whether it is used, unused or missing
     def reads(node: onnx.NodeProto) -> set[str]:
-        names = set(node.input)
+        names = set(node.input) - {""}
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 names |= {value.name for value in attribute.g.output}

@@ -473,14 +473,14 @@ print(oplab.session(my_add).run(["y"], {"a": a, "b": b})[0])
 lab.check("export")
 
 # %% [markdown]
-# **`compare`** · [its stub](../exercises/c00_first_round_trip.py#line=75) · A comparison that can fail. It is tested on
+# **`compare`** · [its stub](../exercises/c00_first_round_trip.py#line=76) · A comparison that can fail. It is tested on
 # twenty-one pairs of a PyTorch model and an ONNX file. Some of them agree.
 
 # %%
 lab.check("compare")
 
 # %% [markdown]
-# **`one_file`** · [its stub](../exercises/c00_first_round_trip.py#line=95) · A model in two files, saved as one.
+# **`one_file`** · [its stub](../exercises/c00_first_round_trip.py#line=96) · A model in two files, saved as one.
 
 # %%
 lab.check("one_file")

@@ -9,9 +9,7 @@ from __future__ import annotations
 import io
 import linecache
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,21 +68,6 @@ def build(source: str, name: str) -> Callable[..., torch.nn.Module]:
     return namespace["Model"]
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """A capture that fails logs a page about it; it is part of the question here."""
-    import logging
-
-    found = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(found)
-
-
 # predict -----------------------------------------------------------------------------------------------------------------------
 
 # By title: the body of forward. {x} is a matrix, {k} a number between 1 and 3 in a tensor without axes, {c} a number.
@@ -105,6 +88,7 @@ BODIES = {
     "three inputs": "return {x} * {k} + second",
     "a try block": "try:\n    return {x} * {k}\nexcept ValueError:\n    return {x}",
     "torch.cond": "return torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))",
+    "a counter of calls": "self.calls += 1\nreturn {x} * {k} + self.calls",
     "torch.while_loop": "return torch.while_loop(lambda a: a.sum() < {k} * 9, lambda a: (a + 1,), ({x},))[0]",
 }
 INIT = {
@@ -113,6 +97,7 @@ INIT = {
     "a layer with weights": "self.linear = nn.Linear(4, 5)",
     "a normalisation": "self.norm = nn.BatchNorm1d(4)",
     "a tensor that is not a buffer": "self.shift = torch.ones(4)",
+    "a counter of calls": "self.calls = 0",
 }
 CAPTURES = {"trace": "torch.jit.trace", "script": "torch.jit.script", "export": "torch.export.export"}
 Kept = tuple[bool, list[int]]
@@ -151,15 +136,16 @@ def collect_predict(c: Collect) -> None:
     function = c.function("predict")
     for title, _, model, example in modules(c.rng):
         before = snapshot(model, example)
-        with quiet():
+        with exporting.quiet():
             answer = c.attempt(title, function, model, example)
         c.value(f"{title}: changed", before != snapshot(model, example))
         c.value(title, plain(answer))
 
 
 def snapshot(model: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> list[bytes]:
-    """The bytes of a module's weights and of its example."""
-    return [tensor.detach().numpy().tobytes() for tensor in (*model.state_dict().values(), *example)]
+    """The bytes of a module's weights and of its example, and which weights have gradients."""
+    weights = [tensor.detach().numpy().tobytes() for tensor in (*model.state_dict().values(), *example)]
+    return [*weights, bytes(parameter.requires_grad for parameter in model.parameters())]
 
 
 def plain(answer: Any) -> Any:
@@ -180,7 +166,7 @@ def kept(capture: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...]
     import torch
 
     try:
-        with quiet():
+        with exporting.quiet():
             if capture == "export":
                 program = torch.export.export(model, example)
                 names = program.graph_signature.user_inputs
@@ -202,7 +188,7 @@ def judge_predict(v: Judge) -> None:
             answer = entries(v, title, list(CAPTURES))
             if v.value(f"{title}: changed"):
                 raise WrongAnswer(
-                    f"{title}: the weights or the example that were given have changed. A capture leaves both as they are."
+                    f"{title}: the module or the example that was given has changed. A capture leaves both as they are."
                 )
             for capture in CAPTURES:
                 want, got = kept(capture, model, example), answer[capture]
@@ -228,7 +214,8 @@ def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: st
     if isinstance(want, str):
         if got is not None:
             raise WrongAnswer(
-                f"{title}: {name} raises {want} for this module, so {capture!r} has to be None; got {got}.{module}"
+                f"{title}: {name} raises {want} for this module, so {capture!r} has to be None; got {got}."
+                f"{_CHECKED * (want == 'TracingCheckError')}{module}"
             )
         return
     if got is None:
@@ -247,6 +234,9 @@ def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: st
             f"{title}: {capture!r} says that the inputs {got[1]} are read; in the graph of {name} they are {inputs}."
             f"{_inputs_cause(capture, title, got[1], inputs)}{module}"
         )
+
+
+_CHECKED = " torch.jit.trace compares a second trace with the first, and check_trace=False leaves that out."
 
 
 def _decides_cause(capture: str, title: str, decides: bool) -> str:
@@ -470,7 +460,7 @@ def torchscript(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
 
     inputs = tuple(torch.from_numpy(rng.uniform(1, 2, shape).astype(np.float32)) for shape in ((2, 3), (), (3,)))
     buffer = io.BytesIO()
-    with quiet():
+    with exporting.quiet():
         torch.onnx.export(Model(), inputs, buffer, dynamo=False, input_names=names, output_names=["out"])
     return buffer.getvalue()
 
@@ -483,11 +473,12 @@ def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
     a, b, c = names
     nodes, inputs, initialisers = [helper.make_node("Add", [a, c], ["t0"])], [a, b, c], []
     last, outputs = "t0", ["out"]
-    if kind == "used as it is":
+    if kind == "used, with a default":
+        initialisers.append(numpy_helper.from_array(rng.uniform(1, 2, (1,)).astype(np.float32), b))
         nodes.append(helper.make_node("Mul", [last, b], ["t1"]))
     elif kind == "read by a node that nothing needs":
-        nodes += [helper.make_node("Mul", [last, b], ["t1"]), helper.make_node("Exp", ["t1"], ["t2"])]
-        nodes.append(helper.make_node("Neg", [last], ["t3"]))
+        nodes += [helper.make_node("Mul", [last, b], ["t1"]), helper.make_node("Dropout", ["t1"], ["t2", ""])]
+        nodes.append(helper.make_node("Clip", [last, "", ""], ["t3"]))
     elif kind in ("declared and never read", "an output of the graph, with no node"):
         nodes.append(helper.make_node("Neg", [last], ["t1"]))
         outputs += [b] if "output" in kind else []
@@ -553,7 +544,6 @@ BRANCHES = (  # one level deeper each
 )
 TORCHSCRIPT = ("plain arithmetic", "a number taken out", "a branch on a value")
 MADE = (
-    "used as it is",
     "declared and never read",
     "a node's output whose name begins with it",
     "read by a node that nothing needs",
@@ -564,6 +554,7 @@ MADE = (
     "the second output needs it",
     "the second output of a node needs it",
     "an output of the graph, with no node",
+    "used, with a default",
 )
 
 
@@ -612,7 +603,8 @@ def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str
     if want == "missing":
         return " The name is not among graph.input, so it cannot be fed."
     if got == "missing":
-        return " The name is among graph.input."
+        default = any(tensor.name == name for tensor in model.graph.initializer)
+        return " The name is among graph.input." + " The initialiser of the same name is its default." * default
     read = any(name in node.input for node in model.graph.node)
     if name in [value.name for value in model.graph.output]:
         return " It is an output of the graph itself."
@@ -627,5 +619,8 @@ def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str
     if not read and any(name in other for node in model.graph.node for other in node.output):
         return " No node reads it. The name of another value begins with its name: compare whole names."
     if read:
-        return " A node reads it, but no output needs that node: go backwards from the graph's outputs."
+        omitted = " An empty name is not a value: an optional input or output is left out." * any(
+            "" in n.output for n in model.graph.node
+        )
+        return f" A node reads it, but no output needs that node: go backwards from the graph's outputs.{omitted}"
     return " No node reads it. Being listed in graph.input is not enough."

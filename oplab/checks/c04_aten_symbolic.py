@@ -149,19 +149,15 @@ def collect_asinh(c: Collect) -> None:
 
 def judge_asinh(v: Judge) -> None:
     models = {}
-    with v.check("one Asinh node at every opset from 9 on"):
+    with v.require("one Asinh node at every opset from 9 on"):
         for case in ASINH:
             with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "asinh", *case)
-                if "Asinh" not in graphs.ops(
-                    model
-                ):  # a name that ONNX does not know is a better reason than a missing one
+                if "Asinh" not in graphs.ops(model):  # a name that ONNX does not know is the better reason
                     expect_valid(model)
                 graphs.expect_ops(model, {"Asinh": 1})
                 nodes.expect_alone(model, "Asinh")
                 expect_valid(model)
-    if not v.ok:
-        return
     with v.check("matches torch.asinh, at sizes that were not exported"):
         for case in ASINH:
             with about(title_of(*case)):
@@ -200,7 +196,7 @@ def judge_per_opset(v: Judge) -> None:
                         )
                     nodes.expect_standard(model)
                     expect_valid(model)
-    with v.check("the native Sinh from opset 9 on"):
+    with v.require("the native Sinh from opset 9 on"):
         for case in PER_OPSET:
             if case[0] >= 9:
                 with about(title_of(*case)):
@@ -218,8 +214,6 @@ def judge_per_opset(v: Judge) -> None:
                         )
                     nodes.expect_alone(model, "Sinh")
                     expect_valid(model)
-    if not v.ok:
-        return
     with v.check("matches torch.sinh, at sizes that were not exported"):
         for case in PER_OPSET:
             with about(title_of(*case)):
@@ -242,8 +236,12 @@ EXPECTED_SINH = Expected(
         "This is (e^2x - 1) / (2 e^x): e^2x leaves the range of float32 from x = 44.4 on.": lambda x: (
             (np.exp(x.astype(np.float32)) ** 2 - 1) / (2 * np.exp(x))
         ),
-        "The base is 2.718: Exp has all digits of e.": lambda x: (2.718**x - 2.718**-x) / 2,
+        **{
+            f"The base is {e}: Exp has all digits of e.": lambda x, e=e: (float(e) ** x - float(e) ** -x) / 2
+            for e in ("2.718", "2.71828")
+        },
     },
+    tolerance={"float32": (1e-5, 1e-5)},  # 2.71828 is wrong by 5e-5 at 80
 )
 
 
@@ -262,22 +260,19 @@ def collect_sinc(c: Collect) -> None:
 
 def judge_sinc(v: Judge) -> None:
     models = {}
-    with v.check("valid graphs of standard operators from opset 9 on"):
+    with v.require("valid graphs of standard operators from opset 9 on"):
         for case in SINC:
             with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "sinc", *case)
                 nodes.expect_standard(model)
                 expect_valid(model)
-    if not v.ok:
-        return
     with v.check("matches torch.sinc, at sizes that were not exported"):
         for case in SINC:
             _, dtype, (shape,) = case
-            x = v.rng.uniform(0.05, 4, size=(size := exporting.sizes(v.rng, len(shape)))) * v.rng.choice(
-                [-1, 1], size=size
-            )
-            with about(title_of(*case)):
-                _expect_sinc(models[title_of(*case)], shape, np.asarray(x, dtype=dtype))
+            for size in (exporting.sizes(v.rng, len(shape)), (0,) * len(shape)):
+                x = v.rng.uniform(0.05, 4, size) * v.rng.choice([-1, 1], size)
+                with about(title_of(*case)):
+                    _expect_sinc(models[title_of(*case)], shape, np.asarray(x, dtype=dtype))
     with v.check("1 at x = 0, smooth around it, and NaN stays NaN"):
         for case in SINC:
             _, dtype, (shape,) = case
@@ -286,13 +281,6 @@ def judge_sinc(v: Judge) -> None:
                 got = run(models[title_of(*case)], [shape], x=x)
                 expect_at_zero(models[title_of(*case)], got, x)
                 EXPECTED_SINC.judge(got, x, name="sinc around 0, and of NaN")
-    with v.check("an empty tensor stays empty"):
-        for case in SINC:
-            _, dtype, (shape,) = case
-            if shape:
-                x = np.zeros((0,) * len(shape), dtype=dtype)
-                with about(title_of(*case)):
-                    expect_close(run(models[title_of(*case)], [shape], x=x), x, name="sinc of an empty tensor")
 
 
 def _around_zero(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -370,14 +358,12 @@ def collect_hypot(c: Collect) -> None:
 
 def judge_hypot(v: Judge) -> None:
     models = {}
-    with v.check("valid graphs of standard operators from opset 9 on"):
+    with v.require("valid graphs of standard operators from opset 9 on"):
         for case in HYPOT:
             with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "hypot", *case)
                 nodes.expect_standard(model)
                 expect_valid(model)
-    if not v.ok:
-        return
     with v.check("matches torch.hypot, at sizes that were not exported"):
         for case in HYPOT:
             with about(title_of(*case)):
@@ -402,35 +388,17 @@ def judge_hypot(v: Judge) -> None:
                     name = f"hypot of pairs from 1e-{EXPONENT[case[1]]} to 1e{EXPONENT[case[1]]} in one array"
                     _expect_hypot(models[title_of(*case)], case, x, y, name)
             big, tiny = 10.0 ** EXPONENT[case[1]], 10.0 ** -EXPONENT[case[1]]
-            for pair in (
-                (0, 0),
-                (0, -4),
-                (-0.0, -0.0),
-                (3, 0),
-                (-3, -0.0),
-                (big, tiny),
-                (tiny, big),
-                (1, tiny),
-                (-tiny, 1),
-            ):
+            pairs = (0, 0), (0, -4), (-0.0, -0.0), (3, 0), (-3, -0.0), (big, tiny), (tiny, big), (1, tiny), (-tiny, 1)
+            for length, pair in [*((1, pair) for pair in pairs), (0, (3, 4))]:  # and an empty tensor
                 x, y = (
-                    np.full((1,) * len(shape), number, case[1]) for number, shape in zip(pair, case[2], strict=True)
+                    np.full((length,) * len(shape), value, case[1]) for shape, value in zip(case[2], pair, strict=True)
                 )
                 with about(title_of(*case)):
                     _expect_hypot(models[title_of(*case)], case, x, y, f"hypot({pair[0]:g}, {pair[1]:g})")
-    with v.check("an empty tensor stays empty"):
-        for case in HYPOT:
-            x, y = (np.zeros((0,) * len(shape), case[1]) for shape in case[2])
-            with about(title_of(*case)):
-                got = run(models[title_of(*case)], case[2], x=x, y=y)
-                EXPECTED_HYPOT.judge(got, x, y, name="hypot of empty tensors")
 
 
 EXPONENT = {"float32": 30, "float64": 200}
-TINY = {
-    "float32": -36,
-    "float64": -300,
-}  # an epsilon in the divisor that is larger than these shows; all are normal numbers
+TINY = {"float32": -36, "float64": -300}  # normal numbers; an epsilon in the divisor shows
 
 
 def hypot_pair(rng: np.random.Generator, case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -459,8 +427,6 @@ def _why_hypot(got: np.ndarray, right: np.ndarray, x: np.ndarray, y: np.ndarray)
             return "A quotient leaves the range of the dtype there: divide the smaller number by the larger one."
         if not right.any() and got.flat[0] == 1:
             return "The 1 that replaces the divisor at (0, 0) is a factor of the result, too."
-        if right.any() and got.flat[0] == 0:
-            return "The larger of |x| and |y| is the divisor, and the factor of the result: here it seems to be the other one."
     large = np.maximum(np.abs(x), np.abs(y))
     if got.size > 1 and (got >= large * 0.99999).all() and (got <= right).all():
         return (

@@ -85,25 +85,32 @@ def export_dynamo(
     """
     import torch
 
-    found = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # an export that fails logs a page about it
-    try:
-        with warnings.catch_warnings(), reasons(of_any=True):
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                module,
-                inputs,
-                dynamo=True,
-                input_names=list(names),
-                output_names=outputs,
-                dynamic_shapes=axes,
-                custom_translation_table=table,
-                verbose=False,
-            )
-    finally:
-        logging.disable(found)
+    with quiet(), reasons(of_any=True):
+        program = torch.onnx.export(
+            module,
+            inputs,
+            dynamo=True,
+            input_names=list(names),
+            output_names=outputs,
+            dynamic_shapes=axes,
+            custom_translation_table=table,
+            verbose=False,
+        )
     path.write_bytes(program.model_proto.SerializeToString())
     return [str(node.target) for node in program.exported_program.graph.nodes if node.op == "call_function"][:60]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings and logs: an export or a capture that fails logs a page about it."""
+    found = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(found)
 
 
 class ExportError(Exception):
