@@ -795,7 +795,7 @@ class Cloud:
 
 ONE = [Cloud(3, (12,)), Cloud(1, (20,))]
 MANY = [Cloud(2, (6, 9, 7)), Cloud(16, (40, 25, 33)), Cloud(2, (8, 9), scale=2.0**50)]
-FAR = [Cloud(3, (14, 11), shift=1000.0), Cloud(2, (9, 12), (4, 5), shift=200_000.0)]
+FAR = [Cloud(3, (14, 11), shift=1000.0), Cloud(2, (9, 12), (4, 5), shift=200_000.0), Cloud(1, (1, 1), shift=2e38)]
 LARGER = [Cloud(130, (150, 9)), Cloud(3, (40_000,), (2,), scale=0.25)]
 OTHER = [Cloud(2, (6, 5, 7), (3, 2, 4)), Cloud(3, (8, 9), (1, 6)), Cloud(2, (5, 9, 6), (4, 0, 1))]
 SHORT = [Cloud(4, (5, 1, 7)), Cloud(9, (3,)), Cloud(3, (4, 0, 2), (2, 2, 1)), Cloud(2, (0,)), Cloud(3, (0, 5))]
