@@ -457,7 +457,7 @@ MY_ADD = [
     Case("both attributes given", ((6, 3), (6, 3)), {"alpha": -0.75, "beta": 1.625}),
     Case("only alpha given", ((2, 3, 4), (2, 3, 4)), {"alpha": 2.75}),
     Case("only beta given", ((7,), (7,)), {"beta": -2.375}),
-    Case("alpha = 0, beta = 0.5", ((3, 1, 5, 2), (3, 1, 5, 2)), {"alpha": 0.0, "beta": 0.5}),
+    Case("alpha = 0, beta = 0.5", ((3, 1, 5, 2), (3, 1, 5, 2)), {"alpha": 0.0, "beta": 0.5}, special=True),
     Case("one element", ((1,), (1,))),
     Case("a scalar", ((), ()), {"alpha": 0.5}),
     Case("no elements, shape [0, 5]", ((0, 5), (0, 5))),
