@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -905,6 +906,7 @@ def judge_knn_query(v: Judge) -> None:
     drawn = {case.title: case.arrays(v.rng) for case in CLOUDS}
     near = near_clouds(v.rng)
     tied_clouds(v.rng)  # the same draws as collect: what is expected does not depend on them
+    spoilt = spoilt_clouds(v.rng)
     with v.require("registers c07_knn_query::knn_query with its schema"):
         arguments = [["nsample", "int", "required"], ["xyz", "Tensor", "required"], ["offset", "Tensor", "required"]]
         arguments += [["new_xyz", "Optional[Tensor]", None], ["new_offset", "Optional[Tensor]", None]]
@@ -941,6 +943,7 @@ def judge_knn_query(v: Judge) -> None:
         for title in (*NOT_FINITE, UNSEEN):
             why = "The distance to such a point cannot be ordered, so the sort leaves wrong neighbours for other points too."
             expect_refused(v, title, why)
+            expect_named(v, title, _feeds(spoilt[title]))
     with v.check("refuses shapes and offsets that do not fit"):
         for title in MISSHAPEN:
             expect_refused(v, title, "Keep the checks of the stub.")
@@ -948,6 +951,14 @@ def judge_knn_query(v: Judge) -> None:
 
 def _feeds(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return dict(zip(("xyz", "offset", "new_xyz", "new_offset"), arrays, strict=False))
+
+
+def expect_named(v: Judge, title: str, feeds: dict[str, np.ndarray]) -> None:
+    """Demand that a refusal names the tensor and the point that is not finite."""
+    name, point = next((name, int(place[0])) for name, x in feeds.items() for place in np.argwhere(~np.isfinite(x)))
+    message = v.error(title).message
+    if not re.search(rf"\b{name}\b.*\b{point}\b", message):
+        raise WrongAnswer(f"{title}: the message has to name {name} and its point {point}. It is: {message}")
 
 
 def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:

@@ -261,12 +261,12 @@ SEARCHES = {
     "searchsorted(a, b) of float32": Search(
         "float32", (6,), (2, 3), ({0: "m"}, {0: "n"}), (((6,), (2, 3)), ((1,), (5, 3)), ((300,), (1, 3))), {}
     ),
-    "searchsorted(a, b, right=True, out_int32=True) of float64 [n, m] and [n, k]": Search(
+    "searchsorted(a, b, right=True, out_int32=True) of float64 [n, r, m] and [n, r, k]": Search(
         "float64",
-        (2, 5),
-        (2, 4),
-        ({0: "n", 1: "m"}, {0: "n", 1: "k"}),
-        (((2, 5), (2, 4)), ((3, 40), (3, 9)), ((1, 8), (1, 1))),
+        (2, 3, 5),
+        (2, 3, 4),
+        ({0: "n", 1: "r", 2: "m"}, {0: "n", 1: "r", 2: "k"}),
+        (((2, 3, 5), (2, 3, 4)), ((3, 1, 40), (3, 1, 9)), ((1, 2, 8), (1, 2, 1))),
         {"right": True, "out_int32": True},
     ),
     'searchsorted(a, b, side="right") of int64': Search(
@@ -323,7 +323,8 @@ def places(a: np.ndarray, b: np.ndarray, after: bool, dtype: str) -> np.ndarray:
     side = "right" if after else "left"
     if a.ndim == 1:
         return np.asarray(np.searchsorted(a, b, side)).astype(dtype)
-    return np.stack([np.searchsorted(one, x, side) for one, x in zip(a, b, strict=True)]).astype(dtype)
+    rows = zip(a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1]), strict=True)
+    return np.stack([np.searchsorted(one, x, side) for one, x in rows]).astype(dtype).reshape(b.shape)
 
 
 def collect_translate_searchsorted(c: Collect) -> None:
