@@ -818,6 +818,7 @@ WRONG_MODELS = (
     Failing("a kernel that refuses its inputs", ("MyAdd",), text=UNEQUAL, count=5),
     Failing("an output of int64", ("sizes", "float", "int64"), text=COUNTS),
 )
+OLDER = b"what an earlier run wrote"
 HOST_DRAWN = 64  # values of the inputs of runs that have to fail
 
 
@@ -853,11 +854,13 @@ def collect_host(c: Collect) -> None:
             places["library"] = ort_runtime()
         onnx.save(onnx.parser.parse_model(_HEAD + wrong.text), c.scratch / "model.onnx")
         (c.scratch / "values.raw").write_bytes(drawn[: wrong.count].tobytes())
-        (c.scratch / "out.raw").unlink(missing_ok=True)
+        before = OLDER if wrong in WRONG_VALUES else None
+        (c.scratch / "out.raw").write_bytes(OLDER) if before else (c.scratch / "out.raw").unlink(missing_ok=True)
         arguments = [places[name] for name in ("model", "library", "input", "output")]
         if not run_program(c, wrong.title, *arguments[: wrong.given], room=wrong.room):
             return
-        c.value(f"{wrong.title}: OUTPUT exists", places["output"].is_file())
+        after = places["output"].read_bytes() if places["output"].is_file() else None
+        c.value(f"{wrong.title}: OUTPUT as before", after == before)
         c.value(f"{wrong.title}: folder", places["output"].is_dir())
 
 
@@ -942,7 +945,9 @@ def _expect_failure(v: Judge, wrong: Failing) -> None:
         raise WrongAnswer(
             f"{wrong.title}: the folder is gone. remove() also removes an empty folder: look before you write."
         )
-    if v.value(f"{wrong.title}: OUTPUT exists") is not False:
+    if v.value(f"{wrong.title}: OUTPUT as before") is not True:
+        if wrong in WRONG_VALUES:
+            raise WrongAnswer(f"{wrong.title}: the OUTPUT that was there has changed or is gone: a failure leaves it.")
         raise WrongAnswer(
             f"{wrong.title}: the program returned {code}, and yet there is an OUTPUT. Open it when there is something to write, and "
             "remove it if writing fails."
