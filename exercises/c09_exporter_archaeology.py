@@ -90,7 +90,8 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
 
     Args:
         model: in eval mode; it uses ``MyClip``, ``MyRelu`` and
-            ``MyScale`` of ``oplab.archaeology.relics``.
+            ``MyScale`` of ``oplab.archaeology.relics``, with ints or
+            floats, and operators of PyTorch.
         x: an example input, float32 [batch, n].
         path: the file to write.
 
@@ -125,8 +126,9 @@ def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str
     output ``y``.
 
     Returns:
-        The PyTorch operators that a runtime must provide, sorted, each
-        once, as PyTorch names them: ``aten::asinh``, and with its
+        The PyTorch operators that a runtime must provide, also for the
+        bodies of ``If``, sorted, each once, as PyTorch names them:
+        ``aten::asinh``, and with its
         overload, where the node states it, ``aten::mul.Tensor``. The
         domain ``org.pytorch.aten`` means the namespace ``aten``::
 
@@ -135,7 +137,7 @@ def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str
             >>> export_modes(model, x, path, "everything")
             ['aten::asinh', 'aten::mul.Tensor']
 
-    About 20 lines.
+    About 25 lines.
     """
     # TODO c09.export_modes: export in the right mode, and read from the file what is left
     raise todo("c09.export_modes")

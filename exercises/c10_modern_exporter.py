@@ -123,8 +123,9 @@ def data_dependent_shape() -> tuple[
         (tensor([[-0.5000,  0.4000], [ 0.3000,  0.2000]]), tensor([1, 2]))
 
     A model that uses it is exported with a dynamic n. Later nodes may
-    compute with m, and ``torch.library.opcheck`` passes. The file runs
-    for every n, also for one point and for none.
+    compute with m, so the file has one name for it in both outputs, and
+    ``torch.library.opcheck`` passes. The file runs for every n, also
+    for one point and for none.
 
     About 25 lines.
     """

@@ -104,7 +104,8 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
 
     Args:
         model: in eval mode; it uses ``MyClip``, ``MyRelu`` and
-            ``MyScale`` of ``oplab.archaeology.relics``.
+            ``MyScale`` of ``oplab.archaeology.relics``, with ints or
+            floats, and operators of PyTorch.
         x: an example input, float32 [batch, n].
         path: the file to write.
 
@@ -122,7 +123,7 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
         name = kwargs["name"]
         calls[name] += 1
         if name == "MyClip":
-            low, high = (g.op("Constant", value_t=torch.tensor(bound)) for bound in args[1:])
+            low, high = (g.op("Constant", value_t=torch.tensor(float(b))) for b in args[1:])
             made = g.op("Clip", args[0], low, high)
         elif name == "MyRelu":
             made = g.op("Relu", args[0])
@@ -169,8 +170,9 @@ def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str
     output ``y``.
 
     Returns:
-        The PyTorch operators that a runtime must provide, sorted, each
-        once, as PyTorch names them: ``aten::asinh``, and with its
+        The PyTorch operators that a runtime must provide, also for the
+        bodies of ``If``, sorted, each once, as PyTorch names them:
+        ``aten::asinh``, and with its
         overload, where the node states it, ``aten::mul.Tensor``. The
         domain ``org.pytorch.aten`` means the namespace ``aten``::
 
@@ -179,7 +181,7 @@ def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str
             >>> export_modes(model, x, path, "everything")
             ['aten::asinh', 'aten::mul.Tensor']
 
-    About 20 lines.
+    About 25 lines.
     """
     # ANSWER c09.export_modes: export in the right mode, and read from the file what is left
     modes = {
@@ -193,8 +195,14 @@ def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str
     names = {"input_names": ["x"], "output_names": ["y"], "operator_export_type": modes[leave]}
     torch.onnx.export(model, (x,), path, dynamo=False, opset_version=13, **names)
 
+    def walk(graph):
+        for node in graph.node:
+            yield node
+            for body in (entry.g for entry in node.attribute if entry.HasField("g")):
+                yield from walk(body)
+
     left = set()
-    for node in onnx.load(path).graph.node:
+    for node in walk(onnx.load(path).graph):
         if node.domain in ("", "ai.onnx"):
             continue
         space = "aten" if node.domain == "org.pytorch.aten" else node.domain

@@ -387,7 +387,7 @@ lab.check("port_register_op")
 
 # %% [markdown]
 # **`export_modes`** — choose the mode, and read from the file what is left to PyTorch:
-# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=139).
+# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=141).
 
 # %%
 lab.check("export_modes")
@@ -841,7 +841,7 @@ unregister_custom_op_symbolic("prim::PythonOp", 1)
 # also needs `kwargs["module"]`.
 #
 # **`port_python_op`** — a handler of torch 1.10 for three Functions. It has to be called, and the grader also counts
-# the calls: [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=103).
+# the calls: [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=104).
 
 # %%
 lab.check("port_python_op")

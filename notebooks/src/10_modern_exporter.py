@@ -901,7 +901,7 @@ for function, translations in ((traced, None), (inside, table)):
 #
 # A data-dependent size has no upper bound in the file. Runtimes that plan their memory in advance (TensorRT) need one.
 #
-# Your stub: [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=131).
+# Your stub: [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=132).
 
 # %%
 lab.check("data_dependent_shape")
@@ -1009,7 +1009,7 @@ with raises(onnx.checker.ValidationError, "not compatible with the version impor
 # A model-local function is as fast as its nodes. For speed you need the kernel (chapters 12 to 14).
 #
 # **`attach_function`** — a file that stock ONNX Runtime runs, and that is refused if it does not verify:
-# [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=174).
+# [exercises/c10_modern_exporter.py](../exercises/c10_modern_exporter.py#line=175).
 
 # %%
 lab.check("attach_function")

@@ -687,7 +687,7 @@ def spmm_by_hand(rowptr: np.ndarray, col: np.ndarray, value: np.ndarray | None, 
 # --- ps_roi_pool ---------------------------------------------------------------------------------------------------
 
 PS_POOL = "torchvision::ps_roi_pool"
-POOL_SHAPES = [(2, 3, 2), (3, 1, 1), (4, 2, 3)]  # bins down, bins across, channels of the result
+POOL_SHAPES = [(2, 3, 2), (3, 3, 1), (4, 2, 3)]  # bins down, bins across, channels of the result; one is square
 
 
 def pool_numbers(rng: np.random.Generator) -> list[tuple[float, int, int, int]]:

@@ -261,12 +261,12 @@ SEARCHES = {
     "searchsorted(a, b) of float32": Search(
         "float32", (6,), (2, 3), ({0: "m"}, {0: "n"}), (((6,), (2, 3)), ((1,), (5, 3)), ((300,), (1, 3))), {}
     ),
-    "searchsorted(a, b, right=True, out_int32=True) of float64 [n, m] and [n, k]": Search(
+    "searchsorted(a, b, right=True, out_int32=True) of float64 [n, r, m] and [n, r, k]": Search(
         "float64",
-        (2, 5),
-        (2, 4),
-        ({0: "n", 1: "m"}, {0: "n", 1: "k"}),
-        (((2, 5), (2, 4)), ((3, 40), (3, 9)), ((1, 8), (1, 1))),
+        (2, 3, 5),
+        (2, 3, 4),
+        ({0: "n", 1: "r", 2: "m"}, {0: "n", 1: "r", 2: "k"}),
+        (((2, 3, 5), (2, 3, 4)), ((3, 1, 40), (3, 1, 9)), ((1, 2, 8), (1, 2, 1))),
         {"right": True, "out_int32": True},
     ),
     'searchsorted(a, b, side="right") of int64': Search(
@@ -323,7 +323,8 @@ def places(a: np.ndarray, b: np.ndarray, after: bool, dtype: str) -> np.ndarray:
     side = "right" if after else "left"
     if a.ndim == 1:
         return np.asarray(np.searchsorted(a, b, side)).astype(dtype)
-    return np.stack([np.searchsorted(one, x, side) for one, x in zip(a, b, strict=True)]).astype(dtype)
+    rows = zip(a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1]), strict=True)
+    return np.stack([np.searchsorted(one, x, side) for one, x in rows]).astype(dtype).reshape(b.shape)
 
 
 def collect_translate_searchsorted(c: Collect) -> None:
@@ -488,21 +489,22 @@ CHECKED = [CLOUDS[0], Cloud(1, 1, 3), Cloud(0, 4, 3)]  # by opcheck
 
 
 def draw_size(rng: np.random.Generator) -> tuple[float, float]:
-    return round(float(rng.uniform(0.3, 0.8)), 2), round(float(rng.uniform(1.3, 2.7)), 2)
+    """Two sizes that float32 holds. Each has a reciprocal that is rounded down: their product is below 1."""
+    return tuple(float(rng.choice(many)) / 64 for many in ((41, 47), (94, 97, 107, 109, 115, 141, 159, 166)))
 
 
 def draw_cloud(rng: np.random.Generator, cloud: Cloud, size: float) -> np.ndarray:
     """Points well inside their cells, so that rounding decides nothing. Cells -1 and 0 are occupied, and tell floor from trunc.
 
-    Point 2 is 0, the one edge that no rounding moves. Far away are 10^5 cells at most: float32 rounds the point, the size and their
+    Points 2 and 3 are on edges that no rounding moves. Far away are 10^5 cells at most: float32 rounds the point, the size and their
     quotient by 0.006 cells each, and a point is 0.1 cells away from the next cell. k does not fit into 8 or 16 bits: it wraps to a
     number below 0.
     """
     index = rng.integers(-cloud.cells, cloud.cells + 1, (cloud.n, cloud.d))
     places = rng.uniform(0.1, 0.9, index.shape)
     if cloud.n > 3 and cloud.cells:
-        index[:2], index[2:4] = -1, 0
-        places[2] = 0
+        index[:2], index[2], index[3] = -1, 0, 1
+        places[2:4] = 0
     if cloud.far:  # neighbours in order whose indices, as digits of one number, are too many or out of order
         k = 256 * int(rng.integers(200, 250)) + int(rng.integers(130, 250))
         index[4:10, 0] -= k
@@ -620,6 +622,11 @@ def judge_data_dependent_shape(v: Judge) -> None:
                         raise WrongAnswer(
                             f"The file states that {value.name} has {shown} rows. How many there are is data: new_dynamic_size()."
                         )
+                rows = [value.type.tensor_type.shape.dim[0].dim_param for value in model.graph.output[:2]]
+                if rows[0] != rows[1]:
+                    raise WrongAnswer(
+                        f"The file has two names for m, {' and '.join(rows)}: the fake has one new_dynamic_size() for both outputs."
+                    )
 
 
 def two(value: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -668,10 +675,12 @@ def pool_ideas(points: np.ndarray, size: float, centres: np.ndarray, counts: np.
         'Of each cell only one point counts: ScatterND writes, unless it has reduction="add".': last / counts[:, None],
         "These are the centres of the cells, not the means of their points.": (own + 0.5) * size,
         _CEIL: pool(points, size, lambda x: np.ceil(x) - 1)[0],
+        _RECIPROCAL: pool(points, size, lambda x: np.floor(points * np.float32(1 / size)))[0],
     }
 
 
 _CEIL = "A point on the edge of two cells is in the upper one: floor, not ceil - 1."
+_RECIPROCAL = "A point on the edge of two cells is in the upper one: divide by size, its reciprocal is rounded."
 
 
 def _cells_cause(got: np.ndarray, points: np.ndarray, size: float, sizes: Sequence[float]) -> str:
@@ -683,6 +692,7 @@ def _cells_cause(got: np.ndarray, points: np.ndarray, size: float, sizes: Sequen
         ),
         "Cells are counted with floor; these are rounded to the nearest.": (size, np.round),
         _CEIL: (size, lambda x: np.ceil(x) - 1),
+        _RECIPROCAL: (size, lambda x: np.floor(points * np.float32(1 / size))),
     }
     for other in (*sizes, 1.0):
         others[f"These are the cells of the size {other}; the call has {size}."] = (other, np.floor)

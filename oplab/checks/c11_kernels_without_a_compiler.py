@@ -386,12 +386,12 @@ class Coefficients:
 
 
 def draw_coefficients(rng: np.random.Generator, *, short: bool = False) -> dict[str, Coefficients]:
-    """What each output's node has: numbers that differ from the defaults and from each other, with fractions.
+    """What each output's node has: 0, or numbers that differ from the defaults and from each other, with fractions.
 
     Args:
         short: sixteenths, which have five digits at most. onnxruntime_extensions hands an attribute over with six.
     """
-    values = [float(x) for x in rng.permutation(np.array([-2.3, -1.1, 0.3, 0.7, 1.9, 4.6])) + rng.uniform(0, 0.1, 6)]
+    values = [float(x) for x in rng.permutation(np.array([-2.3, -1.1, 0.3, 0.7, 1.9])) + rng.uniform(0, 0.1, 5)]
     if short:
         values = [round(16 * value) / 16 for value in values]
     return {
@@ -400,7 +400,7 @@ def draw_coefficients(rng: np.random.Generator, *, short: bool = False) -> dict[
         "alpha": Coefficients(values[2], None),
         "double_none": Coefficients(None, None),
         "double_beta": Coefficients(None, values[3]),
-        "double_both": Coefficients(values[4], values[5]),
+        "double_both": Coefficients(values[4], 0.0),
     }
 
 
@@ -595,6 +595,10 @@ def expect_sum(
         if other != output and theirs.given() and theirs != mine:
             shown = ", ".join(f"{name}={value:.4g}" for name, value in theirs.given().items())
             likely[f"These are the attributes of another node, {shown}: each node has its own."] = -theirs.apply(a, b)
+    if mine.beta == 0:
+        likely["An attribute that is 0 has become the default: 0 is a value."] = -Coefficients(mine.alpha, None).apply(
+            a, b
+        )
     swapped = Coefficients(2.0 if mine.beta is None else mine.beta, 3.0 if mine.alpha is None else mine.alpha)
     likely[
         "alpha and beta are swapped, or a and b are: MyAdd is alpha * a + beta * b, with 3 and 2 as defaults."

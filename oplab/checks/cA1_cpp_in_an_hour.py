@@ -52,6 +52,7 @@ CLAMPS = (
 REFUSED = {
     "count is -1": (-1, 0.0, 1.0, ""),
     "low is greater than high": (4, 1.0, -1.0, ""),
+    "low is greater than high, no values": (0, 1.0, -1.0, ""),
     "low is a NaN": (4, float("nan"), 1.0, ""),
     "high is a NaN": (4, 0.0, float("nan"), ""),
     "in is a null pointer": (4, 0.0, 1.0, "in"),
@@ -131,14 +132,22 @@ def expect_returned(v: Judge, title: str, expected: int) -> None:
 
 # --- mean ------------------------------------------------------------------------------------------------------------
 
-MEANS = {"12 values": 12, "1 value": 1, "3 values, one of them a NaN": 3, "1 000 003 values near 1000": 1_000_003}
+MEANS = {
+    "5 values": 5,
+    "1 value": 1,
+    "3 values, one of them a NaN": 3,
+    "4 values, one of them infinite": 4,
+    "1 000 003 values near 1000": 1_000_003,
+}
 
 
 def _to_mean(rng: Draws, count: int, dtype: type) -> np.ndarray:
     # Near 1000: a sum of a million of them in float loses more than a mean of them may.
     made = (1000 + rng.uniform(-1, 1, count)).astype(dtype)
-    if count == 3:
-        made[1] = np.nan
+    if count == 5:  # as a float, the sum loses the last bits, and the mean differs
+        made[:] = 1000 + (1 + 3 * np.arange(5)) / 2**14
+    if count in (3, 4):
+        made[1] = np.nan if count == 3 else np.inf
     return made
 
 
@@ -170,14 +179,18 @@ def expect_mean(got: np.ndarray, x: np.ndarray, name: str) -> None:
     expected = np.array([exact], dtype)
     likely = {
         "The function returns 0, and has written nothing": np.full(1, UNTOUCHED, dtype),
-        "This is the sum": expected * x.size,
-        "The second call gets twice the sum: it remembers the first": expected * 2,
+        "This is the sum": np.array([exact * x.size], dtype),
+        "The second call gets twice the sum: it remembers the first": np.array([exact * 2], dtype),
+        "A mean that each value corrects becomes infinity minus infinity, a NaN": np.full(1, np.nan, dtype),
     }
     if dtype == np.float32:
         likely["The sum is computed in float"] = np.cumsum(x, dtype=dtype)[-1:] / dtype.type(x.size)
+        likely["The sum is rounded to float before it is divided"] = x.sum(dtype=float, keepdims=True).astype(
+            dtype
+        ) / dtype.type(x.size)
     else:
         likely["The mean of a double array passes through float"] = np.array([exact], np.float32).astype(dtype)
-    expect_close(got, expected, name=name, rtol=2e-7 if dtype == np.float32 else 1e-12, atol=0, likely=likely)
+    expect_close(got, expected, name=name, rtol=0 if dtype == np.float32 else 1e-12, atol=0, likely=likely)
 
 
 def judge_mean(v: Judge) -> None:

@@ -7,8 +7,10 @@ confinement. Nothing of it is loaded into that worker, so it may call ``exit`` o
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 from oplab.checks.children import share_fate
@@ -20,11 +22,14 @@ from oplab.toolchain.findings import sanitizer_finding, thrown
 MAX_SAID = 20_000  # characters of stderr that are kept
 
 
-def run_program(c: Collect, title: str, *arguments: str | Path) -> bool:
+def run_program(c: Collect, title: str, *arguments: str | Path, room: int | None = None) -> bool:
     """Run the learner's program in the scratch folder; how it ended and what it said on stderr are evidence under ``title``.
 
     On Linux, memory that it frees is overwritten and memory that it gets is not 0: what is used after it was freed, or before it was
     set, shows in what the program does.
+
+    Args:
+        room: the most bytes that a file may have; writing more fails, as on a full disk. Its stderr is one, too.
 
     Returns:
         whether it ended by itself. Else it is of no use to run it again: it may have used up its processor time.
@@ -43,6 +48,9 @@ def run_program(c: Collect, title: str, *arguments: str | Path) -> bool:
             env={**os.environ, **perturbed},
             stdin=subprocess.DEVNULL,
             stderr=stream,
+            # Python ignores SIGXFSZ: where that is kept, write() fails and the program lives.
+            restore_signals=room is None,
+            preexec_fn=room and partial(resource.setrlimit, resource.RLIMIT_FSIZE, (room, room)),
         ).returncode
     share_fate(code)
     with open(said, "rb") as stream:

@@ -44,7 +44,12 @@ def mistaken_sums(a: np.ndarray, b: np.ndarray, given: Weights, *, double: bool 
     if double:
         chosen[ROUNDED] = (float(np.float32(alpha)), float(np.float32(beta)))
     with np.errstate(invalid="ignore"):
-        return {sentence: p * a + q * b for sentence, (p, q) in chosen.items()}
+        found = {sentence: p * a + q * b for sentence, (p, q) in chosen.items()}
+        if (alpha == 0) != (beta == 0) and not np.isfinite(a * b).all():
+            found["A term was left out since its coefficient is 0: 0 times NaN is NaN."] = (
+                beta * b if alpha == 0 else alpha * a
+            )
+    return found
 
 
 def expect_gradient(
