@@ -93,7 +93,8 @@ def grid_refusals(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
     cases["pos is [18], 18 values without rows"] = {**right, "pos": right["pos"].reshape(18)}
     cases["pos is [2, 3, 3], 18 values in three dimensions"] = {**right, "pos": right["pos"].reshape(2, 3, 3)}
     cases["size is 0 along the second dimension"] = {**right, "size": np.float32([0.5, 0, 0.5])}
-    cases["size is -0.5 along the last dimension"] = {**right, "size": np.float32([0.5, 0.5, -0.5])}
+    below = {"pos": right["pos"][:0], "size": np.float32([0.5, 0.5, -0.5])}
+    cases["size is -0.5 along the last dimension, and there are no points"] = {**right, **below}
     for word, value in (("NaN", np.nan), ("infinite", np.inf)):
         for name in right:
             spoilt = right[name].copy()
@@ -353,6 +354,7 @@ KNN_REFUSALS: dict[str, tuple[list[str], list[int], list[int]]] = {
     "offset [7, 4, 12] falls": (["xyz", "offset"], [7, 4, 12], []),
     "offset [4, 9] ends before the 12 points do": (["xyz", "offset"], [4, 9], []),
     "offset [4, 13] ends beyond the 12 points": (["xyz", "offset"], [4, 13], []),
+    "offset [] has no batch for the 12 points": (["xyz", "offset"], [], []),
     "new_offset [3, 2, 5] falls": (["xyz", "offset", "new_xyz", "new_offset"], [4, 8, 12], [3, 2, 5]),
     "offset [-2, 12] begins below 0": (["xyz", "offset"], [-2, 12], []),
     "new_offset [-2, 5] begins below 0": (["xyz", "offset", "new_xyz", "new_offset"], [4, 12], [-2, 5]),
@@ -384,20 +386,20 @@ KNN_SHAPES: dict[str, tuple[str, tuple[int, ...]]] = {
     "new_xyz has the shape [5, 2]": ("new_xyz", (5, 2)),
     "offset is a scalar": ("offset", ()),
     "new_offset is a scalar": ("new_offset", ()),
-    "offset [4, 12] and new_offset [2, 5] have the shape [1, 2]": ("offset", (1, 2)),
+    "offset and new_offset have the shape [1, 3]": ("offset", (1, 3)),
 }
 
 
 def knn_spoilt(rng: np.random.Generator, title: str) -> dict[str, np.ndarray]:
-    """Inputs for 12 points and 5 queries of which one is not finite, or has another shape."""
-    made = knn_inputs(rng, Cloud(3, (4, 8), (2, 3)))
+    """Inputs for 12 points and 5 queries, none in the same batch, of which one is not finite, or has another shape."""
+    made = knn_inputs(rng, Cloud(3, (4, 8, 0), (0, 0, 5)))
     place = int(rng.integers(15))  # drawn in each case, so that all draw alike
     if title in KNN_NOT_FINITE:
         name, value = KNN_NOT_FINITE[title]
         made[name].flat[place] = value
     else:
         name, shape = KNN_SHAPES[title]
-        if shape == (1, 2):  # both, so that they have the same length
+        if shape == (1, 3):  # both, so that they have the same length
             made |= {name: made[name].reshape(shape) for name in ("offset", "new_offset")}
         else:
             made[name] = np.full(shape, 5, made[name].dtype)
@@ -485,7 +487,7 @@ def judge_knn_query(v: Judge) -> None:
                 expect_refusal(v, title)
     with v.check("points that are not finite get a status"):
         for title in KNN_NOT_FINITE:
-            likely = "The distance to such a point cannot be ordered, so the sort leaves wrong neighbours for other points too."
+            likely = "Check every point before the search: one batch has points and no queries here, another has queries and no points."
             expect_refusal(v, title, likely=likely)
     with v.check("inputs of another shape get a status"):
         for title in KNN_SHAPES:
