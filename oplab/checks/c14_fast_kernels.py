@@ -19,6 +19,7 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import Feeds, model_of, outputs, record, session
 from oplab.checks.ort_errors import UNREGISTERED
+from oplab.checks.reentrancy import interrupted
 from oplab.checks.stress import collect_stress, judge_stress, sound
 from oplab.checks.stress_plan import Stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
@@ -66,17 +67,15 @@ def judge_refused(v: Judge, titles: Iterable[str]) -> None:
 
 def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Mapping[str, tuple]) -> None:
     """One large input: with the pieces in chosen orders, and on several threads."""
-    from oplab.checks.schedules import ORDERS, ScheduledSession
+    from oplab.checks.schedules import AMID, ORDERS, ScheduledSession
 
     for threads in THREADS:
         record(c, f"{threads} threads", session(c, f"{threads} threads", model, threads), feeds)
     scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
-    for label, order in ORDERS.items():
-        results = (
-            c.attempt(label, scheduled.run, {name: value.copy() for name, value in feeds.items()}, made, order)
-            if scheduled
-            else None
-        )
+    for label, order in {**ORDERS, AMID: range}.items() if scheduled else ():
+        given = {name: value.copy() for name, value in feeds.items()}
+        with interrupted(given, scheduled.help_out, most=100 if label == AMID else 0) as copies:
+            results = c.attempt(label, scheduled.run, copies, made, order)
         if results is not None:
             c.value(label, list(results.values()))
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
@@ -91,14 +90,14 @@ def judge_schedules(v: Judge, count: int) -> int:
     Returns:
         how many pieces ParallelFor got; 0 where it was not called, or where a check failed.
     """
-    from oplab.checks.schedules import ORDERS
+    from oplab.checks.schedules import AMID, ORDERS
 
     pieces = 0
     with v.check("every number of threads and every order of the pieces gives the same bits"):
         if v.error("scheduler"):
             raise WrongAnswer(f"In ONNX Runtime's C library the kernel fails: {v.error('scheduler').message}")
         first = outputs(v, "1 threads", count, _CAUSES)
-        for label in [*(f"{threads} threads" for threads in THREADS[1:]), *ORDERS]:
+        for label in [*(f"{threads} threads" for threads in THREADS[1:]), *ORDERS, AMID]:
             for mine, serial in zip(outputs(v, label, count, _CAUSES), first, strict=True):
                 if mine.shape != serial.shape or not np.array_equal(mine, serial, equal_nan=mine.dtype.kind == "f"):
                     how = f"With {label}" if "threads" in label else f"With the pieces called {label}"
@@ -236,9 +235,9 @@ def collect_fuse_my_add(c: Collect) -> None:
     for title, given in cases.items():
         found |= collect_runs(c, title, add_model((given["a"].ndim, given["b"].ndim), {}), {title: given})
     collect_runs(c, "attributes", add_model((2, 1), {"alpha": -1.5, "beta": 0.25}), {"attributes": feeds})
+    feeds["a"][2, 3], feeds["b"][5] = np.inf, np.nan
     for title, attributes in NO_ALPHA.items():
         collect_runs(c, title, add_model((2, 1), attributes), {title: feeds})
-    feeds["a"][2, 3], feeds["b"][5] = np.inf, np.nan
     collect_runs(c, "nan", add_model((2, 1), {}), {"nan": feeds})
     collect_refused(c, lambda attributes: add_model(None, attributes), add_refused())
     large = add_feeds(c.rng, *ADD_TIMED)
@@ -260,11 +259,11 @@ def judge_fuse_my_add(v: Judge) -> None:
                 expect_sum(outputs(v, title, causes=_CAUSES)[0], feeds)
     with v.check("alpha and beta are read from the node"):
         expect_sum(outputs(v, "attributes", causes=_CAUSES)[0], special, -1.5, 0.25)
+        special["a"][2, 3], special["b"][5] = np.inf, np.nan
         for title, attributes in NO_ALPHA.items():
             with about(title):
                 expect_sum(outputs(v, title, causes=_CAUSES)[0], special, **attributes)
     with v.check("NaN and infinity stay where they are"):
-        special["a"][2, 3], special["b"][5] = np.inf, np.nan
         expect_sum(outputs(v, "nan", causes=_CAUSES)[0], special)
     judge_refused(v, add_refused())
     large = add_feeds(v.rng, *ADD_TIMED)
@@ -301,8 +300,13 @@ def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 
         likely[
             "b has the shape of a here, and only its first row counts: each element of a has its own element in b."
         ] = alpha * a + beta * first
-    if 0 in (alpha, beta) and got.shape == a.shape and not np.isfinite(got).all():
-        likely["alpha and beta can be 0: nothing may be divided by them."] = got
+    if 0 in (alpha, beta) and got.shape == a.shape:
+        divided = not np.isfinite(got[np.isfinite(alpha * a + beta * b)]).all()
+        likely[
+            "alpha and beta can be 0: nothing may be divided by them."
+            if divided
+            else "0 * NaN and 0 * infinity are NaN: a coefficient of 0 skips nothing."
+        ] = got
     if got.shape == a.shape and a.size > 16:
         good = np.isclose(got, alpha * a + beta * b, rtol=1e-4, atol=1e-4, equal_nan=True).ravel()
         if good[:-16].all() and not good.all():
@@ -426,11 +430,14 @@ def deform_feeds(rng: np.random.Generator, window: Window, wild: bool = False) -
             (-1e30, np.nan),
             (np.inf, np.nan),
         )
+    mask = rng.uniform(0.25, 1, size=(window.n, taps, *out)) * rng.choice([1, -1], size=(window.n, taps, *out))
+    if wild:
+        mask[0, 0, 0, 1] = 0
     made = {
         "X": rng.normal(size=(window.n, window.c, window.h, window.w)) + 1,
         "W": rng.normal(size=(window.o, window.c, window.kh, window.kw)),
         "offset": offset,
-        "mask": rng.uniform(0.25, 1, size=(window.n, taps, *out)) * rng.choice([1, -1], size=(window.n, taps, *out)),
+        "mask": mask,
     }
     return {name: value.astype(np.float32) for name, value in made.items()}
 
@@ -568,7 +575,9 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
             raise WrongAnswer(f"{wrong} {cause}")
     good = np.isclose(got, expected, rtol=1e-3, atol=10 * tolerance, equal_nan=True)
     pixels = good.all(axis=(0, 1)).ravel()  # right in every image and every channel
-    if (good | np.isnan(expected)).all():
+    if (good | np.isnan(expected)).all() and np.isnan(got).any():
+        wrong += " A NaN times a mask of 0 is NaN: no tap may be skipped."
+    elif (good | np.isnan(expected)).all():
         wrong += (
             " A place with a NaN coordinate gives 0 here, and has to give NaN: `y > -1 && y < h` is false for a NaN, as it is for a place "
             "far outside. Test both coordinates with `std::isnan` before you test whether the place is outside."
@@ -734,6 +743,7 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
     diagonal = np.repeat(rng.permutation(257)[:, None], 3, axis=1)
     crowd = np.concatenate([whole(250, 0, 2), whole(3, 900, 1000)])
     heaps = np.concatenate([whole(150, 0, 4), 4000 + whole(151, 0, 4)])
+    near = np.array([[0, 0, 0], [4000, 1, 1], [4000, 1, 0]])
     needle = whole(199, 0, 3)
     needle[:, 0] = rng.integers(-100000, 100000, size=199)
     clouds: dict[str, tuple[int, np.ndarray, tuple[int, ...]]] = {
@@ -743,6 +753,8 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
         # float32 holds these coordinates, their differences and the sums of squares, but not the squares of the coordinates.
         "coordinates around 1000": (K, whole(233) / 2 + 1000, (100, 133)),
         "coordinates around 200000": (K, whole(229) + 200000, (229,)),
+        # Their squares are 16 000 002 and 16 000 001, which float holds; the roots are one float.
+        "distances that are equal in float although their squares differ": (2, near, (3,)),
         # Before clouds in which float and double sometimes order two squares differently. Powers of 2 keep ties exact. The squares of
         # the tiny cloud are all 0 in float, with fused multiply-add, too.
         TINY: (K, whole(227) * 2.0**-80, (227,)),
@@ -917,6 +929,8 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) 
                     else "Points are found that are too far away: a nearer one is in a voxel that was not searched. The search may end "
                     "when the next shell of voxels is farther away than the k-th point, not when k points are found."
                 ] = got
+            elif len(got) == 3:
+                likely["The roots are compared: different squares may have one root in float."] = got
             else:
                 likely[
                     "Ties go to the lower index: compare the index where the squared distances are equal, and search the next shell of "
