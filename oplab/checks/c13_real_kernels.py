@@ -163,13 +163,11 @@ def collect_grid(c: Collect) -> None:
 
 
 def judge_grid(v: Judge) -> None:
-    with v.check("ONNX Runtime takes the operator, whichever optional inputs a model leaves out"):
+    with v.require("ONNX Runtime takes the operator, whichever optional inputs a model leaves out"):
         for title in GRID_WIRES:
             with about(title):
                 if v.error(title):
                     outputs(v, title, 1, _CAUSES)
-    if not v.ok:
-        return
     cases = {
         (title, count, d): grid_inputs(v.rng, wired, count, d)
         for title, wired in GRID_WIRES.items()
@@ -463,12 +461,10 @@ def judge_knn_query(v: Judge) -> None:
         knn_spoilt(v.rng, title)
     s = knn_stress(v.rng)
     found: dict[Cloud, list[np.ndarray]] = {}
-    with v.check("ONNX Runtime takes the operator and runs it"):
+    with v.require("ONNX Runtime takes the operator and runs it"):
         for cloud, _ in cases:
             with about(cloud.title):
                 found[cloud] = outputs(v, cloud.title, 2, _CAUSES)
-    if not v.ok:
-        return
     with v.check("idx holds the nearest points of the same batch, nearest first"):
         for cloud, feeds in cases:
             with about(cloud.title):
@@ -492,14 +488,12 @@ def judge_knn_query(v: Judge) -> None:
     with v.check("inputs of another shape get a status"):
         for title in KNN_SHAPES:
             expect_refusal(v, title, likely="Ask for the number of dimensions before you read one.")
-    with v.check("nsample is required, an int and positive"):
+    with v.require("nsample is required, an int and positive"):
         expect_refusal(v, "nsample 0", "The attribute nsample is 0", "Check it in the constructor.")
         expect_refusal(v, "nsample -1", "The attribute nsample is -1", "Check it in the constructor.")
         expect_refusal(v, "nsample None", "The attribute nsample is missing", "It has no default.")
         expect_refusal(v, "nsample 2.0", "The attribute nsample is a float", "A default would hide it.")
         expect_refusal(v, "nsample three", "The attribute nsample is a text", "A default would hide it.")
-    if not v.ok:
-        return
 
     def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
         cloud, feeds = KNN_NODES[node][1], s.feeds(node, run)
@@ -640,13 +634,11 @@ def judge_parallel(v: Judge) -> None:
     tables["large"] = table(v.rng, LARGE)
     x = mountain(v.rng)
     found: dict[str, list[np.ndarray]] = {}
-    with v.check("ONNX Runtime takes the operator and runs it"):
+    with v.require("ONNX Runtime takes the operator and runs it"):
         for title in tables:
             with about(f"x {describe(tables[title])}"):
                 found[title] = outputs(v, title, 2, _CAUSES)
         found["serial"] = outputs(v, "serial", 2, _CAUSES)
-    if not v.ok:
-        return
     with v.check("mean is the mean of each column, in double"):
         for label in ORDERS:  # where an output's memory is NaN before the run; elsewhere it may be 0 by luck
             if v.error("scheduler") or v.error(label):
@@ -659,13 +651,11 @@ def judge_parallel(v: Judge) -> None:
             with about(f"x {describe(tables[title])}"):
                 expect_mean(found[title][1], tables[title])
         expect_mean(found["serial"][1], x)
-    with v.check("y is x without the means of its columns"):
+    with v.require("y is x without the means of its columns"):
         for title, each in tables.items():
             with about(f"x {describe(each)}"):
                 expect_centred(found[title][0], each)
-    if not v.ok:
-        return
-    with v.check("the work goes through ParallelFor"):
+    with v.require("the work goes through ParallelFor"):
         error = v.error("scheduler")
         if error:
             raise WrongAnswer(f"In ONNX Runtime's C library the kernel fails: {error.message}")
@@ -673,24 +663,18 @@ def judge_parallel(v: Judge) -> None:
             if v.error(label):
                 raise WrongAnswer(f"Pieces {label}: {v.error(label).message}")
         expect_pieces(v.value(f"{next(iter(ORDERS))}: pieces"))
-    if not v.ok:
-        return
 
     def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
         expect_mean(arrays[1], s.runs[run]["x"])
         expect_centred(arrays[0], s.runs[run]["x"])
 
-    with v.check("every order of the pieces gives the same bits"):
+    with v.require("every order of the pieces gives the same bits"):
         expect_part(v, s, expect, "sizes")  # the orders are runs of one session: what one leaves over is not a race
         for label in ORDERS:
             expect_same(outputs(v, label, 2, _CAUSES), found["serial"], f"With the pieces called {label}")
-    if not v.ok:
-        return
-    with v.check("no two pieces use the same memory"):
+    with v.require("no two pieces use the same memory"):
         for label in SHARES:
             expect_apart(v.value(f"watched, {label}"))
-    if not v.ok:  # on threads that really meet, such an answer would be right or wrong by luck
-        return
     with v.check("1, 2 and 4 threads give the same bits"):
         for threads in THREADS:
             for repetition in range(4):

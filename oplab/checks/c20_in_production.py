@@ -261,7 +261,7 @@ def collect_keep_the_node(c: Collect) -> None:
 
 def judge_keep_the_node(v: Judge) -> None:
     drawn = drawn_graphs(v.rng)
-    with v.check("a list of optimisers"):
+    with v.require("a list of optimisers"):
         for title in drawn:
             found = v.value(title)
             if type(found) is not list or not all(type(one) is str for one in found):
@@ -270,8 +270,6 @@ def judge_keep_the_node(v: Judge) -> None:
                 raise WrongAnswer(f"{title}: {strange[0]!r} is in the list twice, or not in OPTIMISERS.")
             if v.value(f"{title}: changed"):
                 raise WrongAnswer(f"{title}: the model has changed. It is the customer's: only read it.")
-    if not v.ok:
-        return
     with v.check("the node stays"):
         for title, (model, name) in drawn.items():
             found = v.value(title)
