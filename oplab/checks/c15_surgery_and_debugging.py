@@ -262,7 +262,7 @@ def _expect_initialisers(
     for entry in sorted(set(found) | set(wanted)):
         if found.get(entry) != wanted.get(entry):
             why = "is read by no node of the part" if entry not in wanted else "is missing or has changed"
-            why = "is an input of the part, which has no default" if entry in inputs else why
+            why += ", whose input of this name has no default" if entry in inputs else ""
             raise WrongAnswer(f"{name}: the initialiser {entry!r} {why}.")
 
 
