@@ -16,7 +16,7 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
-from oplab.checks.references.points import neighbours
+from oplab.checks.references.points import expect_idx, neighbours
 from oplab.checks.stress import Stress, collect_stress, expect_part, judge_stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -504,47 +504,12 @@ def judge_knn_query(v: Judge) -> None:
 
 
 def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:
-    idx, _ = neighbours(feeds, cloud.nsample)
-    if got.dtype == idx.dtype and np.array_equal(got, idx):
-        return  # the likely causes below take longer to compute than this
-    likely = {
-        "Ties go to the lower index; here they went to the higher one.": neighbours(feeds, cloud.nsample, ties=-1)[0],
-        "The batches are mixed up: a point has neighbours in its own batch only.": neighbours(
-            feeds, cloud.nsample, batches=False
-        )[0],
-        "Your indices count from the batch's first point; they must count from the first point of xyz.": neighbours(
-            feeds, cloud.nsample, local=True
-        )[0],
-        "Only the 100 nearest points are found: nsample may be larger.": np.where(
-            np.arange(cloud.nsample) < 100, idx, -1
-        ).astype(np.int32),
-        "Where there are too few points, idx is -1, not 0.": np.where(idx < 0, 0, idx),
-    }
+    likely: dict[str, np.ndarray] = {}
     if cloud.near:
         roots = np.sqrt(((feeds["xyz"] - feeds["new_xyz"]) ** 2).sum(1))
-        likely["The roots are compared: different squares may have one root in float."] = np.argsort(
-            roots, kind="stable"
-        )[None, : cloud.nsample].astype(np.int32)
-    if cloud.shift:  # the clouds around 0 come first: they are right
-        likely[
-            "Around 0 the same kernel is right. The squares of such coordinates do not fit into a float: |a|² - 2ab + |b|² loses what "
-            "(a - b)² keeps."
-        ] = got
-    elif got.dtype == np.int64:
-        likely["idx is int32."] = got
-    elif _equally_far(got, idx, feeds):
-        likely["Ties go to the lower index. A sort by the distance alone leaves them in any order."] = got
-    expect_close(got, idx, name="idx", likely=likely)
-
-
-def _equally_far(got: np.ndarray, idx: np.ndarray, feeds: dict[str, np.ndarray]) -> bool:
-    """Whether every index is of a point of the same batch, as far away as the right one."""
-    if got.shape != idx.shape or not np.array_equal(got < 0, idx < 0) or got.max(initial=-1) >= len(feeds["xyz"]):
-        return False
-    apart = [feeds["xyz"][rows] - feeds.get("new_xyz", feeds["xyz"])[:, None] for rows in (got, idx)]
-    batches = [np.searchsorted(feeds["offset"], rows, side="right") for rows in (got, idx)]
-    given = idx >= 0
-    return all(np.array_equal(a[given], b[given]) for a, b in ([(each**2).sum(2) for each in apart], batches))
+        order = np.argsort(roots, kind="stable")[None, : cloud.nsample].astype(np.int32)
+        likely["The roots are compared: different squares may have one root in float."] = order
+    expect_idx(got, feeds, cloud.nsample, likely=likely)
 
 
 def expect_distances(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:

@@ -6,9 +6,10 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
@@ -23,9 +24,6 @@ from oplab.checks.stress import Stress, collect_stress, judge_stress, sound
 from oplab.debug import tap
 from oplab.onnxtools.names import normal_domain
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
-
-if TYPE_CHECKING:
-    import onnx
 
 # --- rms_norm --------------------------------------------------------------------------------------------------------
 
@@ -476,23 +474,10 @@ def attention_feeds(rng: np.random.Generator, call: Exported) -> dict[str, Feeds
 
 def collect_attention_export(c: Collect) -> None:
     function = c.function("attention_export")
-    for number, call in enumerate(attention_calls(c.rng)):
-        path = c.scratch / f"{number}.onnx"
+    for call in attention_calls(c.rng):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = c.attempt(call.title, _exported, function, call)
-        if isinstance(made, onnx_model()):
-            path.write_bytes(made.SerializeToString())
-            c.file(call.title, path)
-        else:
-            c.value(call.title, type(made).__name__)
-
-
-def onnx_model() -> type:
-    """``onnx.ModelProto``."""
-    import onnx
-
-    return onnx.ModelProto
+            record_model(c, call.title, _exported, function, call)
 
 
 def _exported(function: Any, call: Exported) -> Any:
@@ -541,12 +526,7 @@ def judge_attention_export(v: Judge) -> None:
 def _attention_model(v: Judge, call: Exported) -> onnx.ModelProto:
     if error := v.error(call.title):
         raise explained(error, call.title, _ATTENTION_CAUSES)
-    try:
-        model = v.model(call.title)
-    except WrongAnswer:
-        if v.described(call.title) == "a file":
-            raise
-        raise WrongAnswer(f"Expected an onnx.ModelProto, got a {v.value(call.title)}.") from None
+    model = recorded_model(v, call.title)
     graphs.expect_inputs(model, list(ATTENTION_INPUTS))
     graphs.expect_outputs(model, ["out"])
     graphs.expect_used(model, list(ATTENTION_INPUTS))
@@ -927,8 +907,6 @@ def _is_newer(node: onnx.NodeProto) -> bool:
 
 
 def _schema_at(op: str, opset: int) -> Any:
-    import onnx
-
     try:
         return onnx.defs.get_schema(op, opset)
     except onnx.defs.SchemaError:
@@ -991,7 +969,7 @@ def _expect_kept(name: str, got: onnx.ModelProto, model: onnx.ModelProto) -> Non
     _expect_graph_kept(name, "the graph", got.graph, model.graph)
 
 
-def _expect_graph_kept(name: str, what: str, got: onnx.GraphProto, graph: onnx.GraphProto) -> None:
+def _expect_ends_kept(name: str, what: str, got: onnx.GraphProto, graph: onnx.GraphProto) -> None:
     for field, word in (("input", "inputs"), ("output", "outputs")):
         before, after = (list(getattr(of, field)) for of in (graph, got))
         if [value.name for value in before] != [value.name for value in after]:
@@ -1003,6 +981,10 @@ def _expect_graph_kept(name: str, what: str, got: onnx.GraphProto, graph: onnx.G
                 raise WrongAnswer(
                     f"{name}: the type of {old.name!r}, one of the {word} of {what}, has changed: {_shown(old)} is now {_shown(new)}."
                 )
+
+
+def _expect_graph_kept(name: str, what: str, got: onnx.GraphProto, graph: onnx.GraphProto) -> None:
+    _expect_ends_kept(name, what, got, graph)
     tensors = {tensor.name: tensor for tensor in got.initializer}
     for tensor in graph.initializer:
         if tensors.get(tensor.name) != tensor:
@@ -1300,14 +1282,7 @@ def judge_quantize_around(v: Judge) -> None:
 
 
 def _expect_net_kept(name: str, got: onnx.ModelProto, model: onnx.ModelProto) -> None:
-    for field, word in (("input", "inputs"), ("output", "outputs")):
-        before, after = (list(getattr(of.graph, field)) for of in (model, got))
-        if [value.name for value in before] != [value.name for value in after]:
-            names = [value.name for value in before]
-            raise WrongAnswer(f"{name}: expected the graph {word} {names}, got {[value.name for value in after]}.")
-        for old, new in zip(before, after, strict=True):
-            if old.type != new.type:
-                raise WrongAnswer(f"{name}: the type of {old.name!r} was {_shown(old)}, and is now {_shown(new)}.")
+    _expect_ends_kept(name, "the graph", got.graph, model.graph)
     missing = [entry for entry in _imported(model) if entry not in _imported(got)]
     if missing:
         raise WrongAnswer(f"{name}: expected the imports {_imported(model)}, got {_imported(got)}.")
