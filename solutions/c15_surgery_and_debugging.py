@@ -25,7 +25,8 @@ def extract(
       given, with their types. Types come from ``onnx.shape_inference``;
       those that it cannot infer are in the file's own ``value_info``;
     - it has exactly the nodes that the outputs need, in their old
-      order, and exactly the initialisers that they read;
+      order, and exactly the initialisers that they read. An input that
+      has a default (an initialiser of its name) has none in the part;
     - the IR version and the imported opsets are those of the model. The
       model itself is not changed.
 
@@ -133,7 +134,9 @@ def replace_subgraph(model: onnx.ModelProto) -> onnx.ModelProto:
 
     A group is an ``Add`` of two ``Mul``. One input of each ``Mul``, the
     first or the second, is an initialiser with a single float32 number,
-    p or q. Replace a group only where nothing else changes:
+    p or q, of the shape ``[]`` or ``[1]``: with more axes the product
+    could have more, too. Replace a group only where nothing else
+    changes:
 
     - the result of neither ``Mul`` is read anywhere else, and neither
       result is an output of the model;

@@ -6,8 +6,8 @@
 // voxels begin at the smallest coordinates of pos, without `end` they
 // end at the largest. If there are no points, the output is empty.
 //
-// Refuse the following with a status whose message is a sentence for
-// the caller:
+// Refuse the following, also without points, with a status whose
+// message is a sentence for the caller:
 // - a pos that does not have two dimensions, and a size, start or end
 //   whose shape is not [d];
 // - a value of pos, size, start or end that is NaN or infinite. Check

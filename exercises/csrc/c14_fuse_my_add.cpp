@@ -5,7 +5,8 @@
 // b has the shape of a, or is a single row: one dimension, of the same
 // size as a's last one. A row is added to each row of a. So
 // y[i] = alpha * a[i] + beta * b[i % width] in memory order, where
-// `width` below is the number of elements of b. Any size may be 0.
+// `width` below is the number of elements of b. Any size may be 0, and
+// so may alpha and beta: 0 * NaN is NaN.
 //
 // A correct answer passes at any speed. The full score requires 0.7
 // times the speed of ONNX Runtime's Mul, Mul, Add on one thread, and an

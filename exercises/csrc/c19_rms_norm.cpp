@@ -4,6 +4,7 @@
 //
 //   y = x / sqrt(mean(x^2) + epsilon) * scale
 //
+// With epsilon = 0 a row of zeros gives 0 / 0, which is NaN.
 // The mean is over the last axis. x has one axis or more, of any size:
 // if it has no element, y has none. Compute in float or double, also
 // for the two half types (Ort::Float16_t and Ort::BFloat16_t:

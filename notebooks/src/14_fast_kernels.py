@@ -424,7 +424,7 @@ same_bits(model(AB, Y, "y = lesson.Parallel(a, b)"), adds, part)
 #
 # **`fuse_my_add`** — `alpha*a + beta*b`, where b may be one row that is added to each row of a: its index
 # is `i % width`. A remainder for each element is slow; a loop over the rows with a loop over b inside needs none.
-# The stub: [exercises/csrc/c14_fuse_my_add.cpp](../exercises/csrc/c14_fuse_my_add.cpp#line=32)
+# The stub: [exercises/csrc/c14_fuse_my_add.cpp](../exercises/csrc/c14_fuse_my_add.cpp#line=33)
 
 # %%
 lab.check("fuse_my_add")

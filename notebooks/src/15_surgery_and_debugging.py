@@ -183,7 +183,7 @@ print(
 )
 
 # %% [markdown]
-# In the exercise [`extract`](../exercises/c15_surgery_and_debugging.py#line=44) you write this function yourself.
+# In the exercise [`extract`](../exercises/c15_surgery_and_debugging.py#line=45) you write this function yourself.
 
 # %%
 lab.check("extract")
@@ -491,7 +491,7 @@ assert "Cast 'to_half'" in found.suspects and np.isinf(inside["half"]).any()
 # ## 9. Exercise: find the bug
 #
 # The reference runs on a phone, and you may call `compare` twelve times:
-# [`find_the_bug`](../exercises/c15_surgery_and_debugging.py#line=78). (`extract` was in section 3. The third exercise of this chapter
+# [`find_the_bug`](../exercises/c15_surgery_and_debugging.py#line=79). (`extract` was in section 3. The third exercise of this chapter
 # is in the section about replacing nodes, below.)
 
 # %%
@@ -614,7 +614,7 @@ print("range", [round(float(value), 2) for value in (result.min(), result.max())
 assert np.allclose(result, np.clip(right, 0, 1), atol=1e-6)
 
 # %% [markdown]
-# In the exercise [`replace_subgraph`](../exercises/c15_surgery_and_debugging.py#line=112) you do this for
+# In the exercise [`replace_subgraph`](../exercises/c15_surgery_and_debugging.py#line=115) you do this for
 # every group in a graph, and keep the nodes that only look like a group.
 
 # %%

@@ -641,7 +641,7 @@ print("⏱", nodes(onnx.load(lab.build / "optimised.onnx")))
 # %% [markdown]
 # ## 4. Exercises
 #
-# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=31): a kernel for float32,
+# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=32): a kernel for float32,
 # float16 and bfloat16 that rounds once. For `float`, write an overload `float read(float x)` next to the one that calls
 # `ToFloat()`.
 

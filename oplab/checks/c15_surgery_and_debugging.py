@@ -73,9 +73,9 @@ def _expect_sorted(model: onnx.ModelProto, what: str) -> None:
 
 
 def _net(rng: np.random.Generator) -> onnx.ModelProto:
-    """14 nodes: two inputs, branches, an operator of the domain oplab, one with two outputs, one with an input left out.
+    """14 nodes: two inputs and one with a default, branches, an operator of the domain oplab, one with two outputs.
 
-    Two nodes have no name, and one value holds booleans.
+    One has an input left out. Two nodes have no name, and one value holds booleans.
     """
     words = [str(word) for word in rng.permutation(WORDS)]
     x, z = words.pop(), words.pop()
@@ -109,7 +109,7 @@ def _net(rng: np.random.Generator) -> onnx.ModelProto:
     [end] = add("Add", [again, z])
     return _model(
         nodes,
-        [_value(x, ["n", 4]), _value(z, ["n", 4])],
+        [_value(x, ["n", 4]), _value(z, ["n", 4]), _value(constants[-1].name, [4, 4])],
         [_value(end, ["n", 4]), _value(sum1, ["n", 4])],
         constants,
         value_info=[_value(mixed, ["n", 4])],  # what shape inference cannot know
@@ -119,23 +119,23 @@ def _net(rng: np.random.Generator) -> onnx.ModelProto:
 
 def _cuts(model: onnx.ModelProto) -> dict[str, tuple[list[str], list[str]]]:
     """Inputs and outputs by name; the last ones name too little."""
-    x, z = _names(model.graph.input)
+    x, z, w = _names(model.graph.input)
     made = [name for node in model.graph.node for name in node.output]
     a, b, mixed, half0, half1, joined, clipped, side, sum1, far, mask, kept, relu, again, end = made
     return {
-        "the whole": ([x, z], [end, sum1]),
-        AGAIN: ([x, z], [end, sum1]),
+        "the whole": ([x, z, w], [end, sum1]),
+        AGAIN: ([x, z, w], [end, sum1]),
         "after the custom operator": ([mixed, b], [sum1]),
         "from the middle to a custom operator": ([a, z], [mixed]),
         "two outputs, in another order": ([half0, half1, side], [sum1, joined]),
-        "an input that is not needed": ([relu, far, z], [end]),
+        "an input that is not needed": ([relu, far, z, w], [end]),
         "a branch alone": ([z], [side]),
         "an input of booleans": ([z, mask, far], [kept]),
         "an input that is an output, too": ([clipped, side], [sum1, clipped]),
         "one output of a node with two": ([mixed], [half1]),
         "one input missing": ([mixed], [sum1]),
         "both inputs missing": ([joined], [far]),
-        "no input at all": ([], [end]),
+        "no input at all": ([w], [end]),
     }
 
 
@@ -162,7 +162,8 @@ def collect_extract(c: Collect) -> None:
 def judge_extract(v: Judge) -> None:
     model = _net(v.rng)
     cuts = _cuts(model)
-    feeds = {name: v.rng.normal(size=(3, 4)).astype(np.float32) for name in _names(model.graph.input)}
+    feeds = {name: v.rng.normal(size=(3, 4)).astype(np.float32) for name in _names(model.graph.input)[:2]}
+    feeds[model.graph.input[2].name] = v.rng.normal(size=(4, 4)).astype(np.float32)
     whole = tap(model, [*_names(model.graph.input), *(name for node in model.graph.node for name in node.output)])(
         feeds
     )
@@ -255,12 +256,13 @@ def _expect_nodes(
 def _expect_initialisers(
     name: str, part: onnx.ModelProto, model: onnx.ModelProto, inputs: list[str], outputs: list[str]
 ) -> None:
-    read = {entry for node in _needed(model, inputs, outputs)[0] for entry in node.input}
+    read = {entry for node in _needed(model, inputs, outputs)[0] for entry in node.input} - set(inputs)
     wanted = {tensor.name: tensor.SerializeToString() for tensor in model.graph.initializer if tensor.name in read}
     found = {tensor.name: tensor.SerializeToString() for tensor in part.graph.initializer}
     for entry in sorted(set(found) | set(wanted)):
         if found.get(entry) != wanted.get(entry):
             why = "is read by no node of the part" if entry not in wanted else "is missing or has changed"
+            why += ", whose input of this name has no default" if entry in inputs else ""
             raise WrongAnswer(f"{name}: the initialiser {entry!r} {why}.")
 
 
@@ -274,9 +276,10 @@ def _expect_types(name: str, part: onnx.ModelProto, booleans: Set[str]) -> None:
         shape = [dim.dim_value or dim.dim_param for dim in kind.shape.dim]
         wide = 2 if "_" in value.name else 4
         wanted = TensorProto.BOOL if value.name in booleans else TensorProto.FLOAT
-        if kind.elem_type != wanted or shape != ["n", wide]:
+        rows = 4 if value.name.startswith("w") and value.name[1:].isdigit() else "n"
+        if kind.elem_type != wanted or shape != [rows, wide]:
             shown = f"{helper.tensor_dtype_to_np_dtype(kind.elem_type)}{shape}" if kind.elem_type else "no type"
-            expected = f"{helper.tensor_dtype_to_np_dtype(wanted)}['n', {wide}]"
+            expected = f"{helper.tensor_dtype_to_np_dtype(wanted)}{[rows, wide]}"
             raise WrongAnswer(
                 f"{name}: {value.name!r} has {shown}, expected {expected}. Shape inference, value_info, inputs and outputs know the types."
             )
@@ -362,6 +365,21 @@ def _bugs(rng: np.random.Generator) -> Iterator[_Bug]:
         place = int(rng.integers(first, last + 1))
         model, wrong = _branches(rng, count, place, hidden_at=149 if title == "300 nodes" else -1)
         yield _Bug(title, model, place, _errors(rng, model, wrong, title))
+    place = int(rng.integers(3, 9))
+    model, wrong = _twice(40, place)
+    yield _Bug("a value that is read twice", model, place, _errors(rng, model, wrong, ""))
+
+
+def _twice(count: int, place: int) -> tuple[onnx.ModelProto, frozenset[str]]:
+    """A chain that rounds what the fault has spoilt away at once; the last node reads the wrong value again."""
+    nodes = [
+        helper.make_node(
+            "Ceil" if k == place + 1 else "Tanh", [f"again_{k - 1}" if k else "x"], [f"again_{k}"], f"n_{k}"
+        )
+        for k in range(count - 1)
+    ]
+    nodes.append(helper.make_node("Add", [f"again_{count - 2}", f"again_{place}"], ["end"], "last"))
+    return _model(nodes, [_value("x", ["n", 6])], [_value("end", ["n", 6])], []), frozenset({f"again_{place}", "end"})
 
 
 def _wide(
@@ -619,6 +637,7 @@ def _models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
     build("a domain that is imported already", _imported, {"": 20, "oplab": 1})
     build("axes without names", lambda m: m.node("Add", m.group("u", "w"), m.node("Neg", "u")))
     build("another rank", lambda m: m.group("a", "flat"))
+    build("a number with two axes", lambda m: m.node("Add", m.scaled("flat", 1, 1), m.scaled("flat")))
     build("shapes that cannot be inferred", _unknown, {"": 20, "oplab": 1}, known=False)
     build("a difference", lambda m: m.node("Sub", m.scaled("a"), m.scaled("b")))
     build("quotients", lambda m: m.node("Add", m.node("Div", "a", m.number()), m.node("Div", "b", m.number())))
@@ -640,7 +659,7 @@ def _also_output(m: _Builder) -> list[str]:
 
 def _number_shared(m: _Builder) -> str:
     number = m.number()
-    total = m.node("Add", m.node("Mul", "a", number), m.scaled("b"))
+    total = m.node("Add", m.node("Mul", "a", number), m.scaled(m.node("Tanh", "b")))
     return m.node("Sub", total, number)
 
 
@@ -677,6 +696,7 @@ def _shape(model: onnx.ModelProto, name: str) -> list[Any] | None:
 def _groups(model: onnx.ModelProto) -> dict[str, tuple[str, str, float, float]]:
     """What each group that can go computes: the name of its result, with a, b, p, q."""
     numbers = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    single = {name for name, number in numbers.items() if number.shape in ((), (1,))}
     makers = {node.output[0]: node for node in model.graph.node}
     reads = Counter(name for node in model.graph.node for name in node.input) + Counter(_names(model.graph.output))
     found = {}
@@ -685,7 +705,7 @@ def _groups(model: onnx.ModelProto) -> dict[str, tuple[str, str, float, float]]:
         for name in node.input if node.op_type == "Add" else ():
             product = makers.get(name)
             if product is not None and product.op_type == "Mul" and reads[name] == 1:
-                number = [entry for entry in product.input if entry in numbers and numbers[entry].size == 1]
+                number = [entry for entry in product.input if entry in single]
                 value = [entry for entry in product.input if entry not in numbers]
                 if number and value:
                     factors.append((value[0], numbers[number[0]].item()))
@@ -807,6 +827,8 @@ def _why_not(model: onnx.ModelProto, result: str) -> str:
             return f"its product {name!r} is {'an output of the model' if ends else 'read by another node, too'}"
         if not any(entry in numbers and math.prod(numbers[entry].dims) == 1 for entry in product.input):
             return f"one of its products is not a product with a single number: {name!r}"
+        if any(entry in numbers and len(numbers[entry].dims) > 1 for entry in product.input):
+            return f"the number of {name!r} has two axes and the value has one, so the product has two"
         values += [entry for entry in product.input if entry not in numbers]
     shapes = [
         "unknown" if shape is None else str([dim if isinstance(dim, (int, str)) else "?" for dim in shape])

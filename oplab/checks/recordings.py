@@ -249,7 +249,7 @@ def scenarios(rng: Draws) -> dict[str, Scenario]:
             kinds,
             [feed],
             bad=Faulty({"m": (lambda value: value[:, None].astype("float64") * 2, "dtype")}),
-            bad2=Faulty({"m": (lambda value: value[:, None] * 2, "shape")}),
+            bad2=Faulty({"j": (lambda value: value[:, None] * 2, "shape")}),
         ),
         "An empty tensor has a shape as well: [0, 4] is not [4, 0].": one(
             type_and_shape, chain, [empties], bad=Faulty({"y": (lambda value: value.T, "shape")})
@@ -306,12 +306,12 @@ def scenarios(rng: Draws) -> dict[str, Scenario]:
         "The engine refuses the first case. That is not a wrong result.": one(
             part, chain, x, bad=[Faulty(refuses=True), wrong]
         ),
-        "a and b are not recorded: what the standard computes takes their place.": one(
+        "What is not recorded is what the standard computes from the values that this engine had.": one(
             part,
             chain,
             x[:1],
             bad=Faulty({"c": (_scaled(1e-3), "values")}, hides=["a", "b"]),
-            bad2=Faulty(hides=["a", "b", "c", "d"]),
+            bad2=Faulty({"a": (_scaled(2e-2), "values")}, hides=["b", "c", "d"]),
         ),
         'An input that is left out has the name "". A node may have two outputs, and the first one names it.': one(
             part,

@@ -96,7 +96,7 @@ def interrupted(
 
     Args:
         arrays: inputs by name; those that are larger than a page (4 KiB) are stopped at in their middle.
-        meanwhile: a call on other inputs. What it raises is lost; what it returns is its own affair.
+        meanwhile: a call, on these inputs or others. What it raises is lost; what it returns is its own affair.
         most: the number of interruptions, of which one pass over large inputs takes about 20. Then, and when ``meanwhile`` takes
             longer than ``patience`` seconds, the rest is read without any: a kernel may hold a lock.
     """
@@ -122,7 +122,7 @@ def interrupted(
         if pages.faults >= _FAULTS or state["left"] <= 0:
             pages.protect(_ALL)
             return
-        if pages.stops():
+        if pages.stops() and threading.get_ident() != helper.ident:
             state["left"] -= 1
             asked.release()
             if not done.acquire(timeout=patience):

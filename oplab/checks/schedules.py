@@ -12,10 +12,12 @@ on one core as on many, and in each run.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,8 @@ ORDERS: dict[str, Order] = {
     "from the last to the first": lambda total: range(total - 1, -1, -1),
     "every other one, then the rest": lambda total: [*range(1, total, 2), *range(0, total, 2)],
 }
+
+AMID = "in the middle of each other"  # from the first to the last, with reentrancy.interrupted: see help_out
 
 # Which of two threads runs a piece, given its index and the number of pieces.
 Share = Callable[[int, int], int]
@@ -83,6 +87,8 @@ class ScheduledSession:
         base = _runtime()
         self._api = (ctypes.c_void_p * _ENTRIES).from_address(base.get_api(17))
         self._order: Order = range
+        self._left: Iterator[int] = iter(())  # the pieces that have not begun
+        self._helping = threading.Lock()
         self.pieces: list[int] = []  # the number of pieces of each ParallelFor of the last run
         self.statuses: list[str] = []  # the texts of all statuses that the library has made
 
@@ -165,8 +171,17 @@ class ScheduledSession:
 
     def _parallel_for(self, context: int, piece: Callable, total: int, batches: int, data: int) -> None:
         self.pieces.append(total)
-        for index in self._order(total):
-            piece(data, index)
+        self._left, self._begin = iter(self._order(total)), lambda index: piece(data, index)
+        for index in self._left:
+            self._begin(index)
+        with self._helping:  # the last piece that another thread has begun
+            pass
+
+    def help_out(self) -> None:
+        """Run the next piece, on the thread that calls it: while another one is stopped in its middle."""
+        with self._helping:
+            for index in itertools.islice(self._left, 1):
+                self._begin(index)
 
     def _create_status(self, code: int, text: bytes) -> int | None:
         self.statuses.append(text.decode(errors="replace"))

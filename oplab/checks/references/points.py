@@ -107,8 +107,8 @@ def expect_idx(
     else:
         mistakes["The point itself is left out; it is its own nearest neighbour."] = {"itself": False}
     known = {cause: filled(neighbours(feeds, k, **mistake)[0], fill) for cause, mistake in mistakes.items()}
-    fills = [*_FILLS] if fill != "-1" else [*_FILLS][:3]  # a point is mostly its own first entry
-    for other in () if others else fills:
+    fills = [*_FILLS][:3] if fill == "-1" or others else [*_FILLS]  # a point is mostly its own first entry
+    for other in fills:
         known[f"A row that is too short ends with {fill}; here it ends with {other}."] = filled(idx, other)
     if got.ndim == 2 and got.shape[1] != k:
         cause = f"k is {k} here, and each row has {got.shape[1]} entries: k is an argument."
