@@ -694,7 +694,7 @@ print(types(export(lambda x: torch.div(x, 2.0, rounding_mode="floor"), torch.one
 torch.onnx.unregister_custom_op_symbolic("aten::div", 13)
 
 # %% [markdown]
-# `g.op` writes any name at any opset. Whether ONNX has the operator, its card says: `Gelu` begins at opset 20.
+# `g.op` writes any name at any opset. The card of an operator says whether ONNX has it: `Gelu` begins at opset 20.
 
 # %%
 with raises(onnx.defs.SchemaError, "No schema registered for 'Gelu'"):

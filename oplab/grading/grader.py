@@ -354,9 +354,8 @@ class _Grader:
         """The collect half."""
         isolation = self.server.isolation
         if library is not None and isolation is not None:
-            library = shutil.copy2(
-                library, folders.home / library.name
-            )  # the cache is out of an isolated worker's sight
+            # The cache is out of an isolated worker's sight.
+            library = shutil.copy2(library, folders.home / library.name)
         return Job(
             half="collect",
             id=exercise.id,
