@@ -389,6 +389,8 @@ def judge_hypot(v: Judge) -> None:
                     _expect_hypot(models[title_of(*case)], case, x, y, name)
             big, tiny = 10.0 ** EXPONENT[case[1]], 10.0 ** -EXPONENT[case[1]]
             pairs = (0, 0), (0, -4), (-0.0, -0.0), (3, 0), (-3, -0.0), (big, tiny), (tiny, big), (1, tiny), (-tiny, 1)
+            limits = np.finfo(case[1])
+            pairs += (0.6 * limits.max,) * 2, (limits.tiny / 8,) * 2
             for length, pair in [*((1, pair) for pair in pairs), (0, (3, 4))]:  # and an empty tensor
                 x, y = (
                     np.full((length,) * len(shape), value, case[1]) for shape, value in zip(case[2], pair, strict=True)
@@ -423,6 +425,10 @@ def _why_hypot(got: np.ndarray, right: np.ndarray, x: np.ndarray, y: np.ndarray)
         zeros = not x.any() or not y.any()
         if not np.isfinite(got).all() and zeros:
             return "The graph divides 0 by 0 there: the divisor needs another value where both numbers are 0."
+        if right.max() > np.finfo(right.dtype).max / 2:
+            return "The divisor leaves the range of the dtype: it is the larger of |x| and |y|, not their sum."
+        if 0 < right.max() < np.finfo(right.dtype).tiny:
+            return "Below the smallest normal number there are others: only a divisor of 0 needs another value."
         if not np.isfinite(got).all():
             return "A quotient leaves the range of the dtype there: divide the smaller number by the larger one."
         if not right.any() and got.flat[0] == 1:

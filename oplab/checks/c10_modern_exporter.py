@@ -275,6 +275,15 @@ SEARCHES = {
     'searchsorted(a, b, side="left", sorter=c) of float32, b is one number': Search(
         "float32", (5,), (), ({0: "m"}, {}, {0: "m"}), (((5,), ()), ((40,), ()), ((41,), ())), {"side": "left"}, True
     ),
+    "searchsorted(a, b, sorter=c) of float32 [n, m] and [n, k]": Search(
+        "float32",
+        (2, 5),
+        (2, 4),
+        ({0: "n", 1: "m"}, {0: "n", 1: "k"}, {0: "n", 1: "m"}),
+        (((2, 5), (2, 4)), ((3, 40), (3, 9)), ((1, 8), (1, 1))),
+        {},
+        True,
+    ),
 }
 
 
@@ -290,7 +299,7 @@ def searched(rng: np.random.Generator, case: Search, extreme: bool) -> list[dict
         picks = rng.integers(shape[-1] // 2 if case.sorter else 0, shape[-1], size=wanted)
         other = rng.integers(-24, 24, size=wanted).astype(np.int64)
         take = rng.permutation(int(np.prod(wanted))).reshape(wanted) % 2 == 0
-        order = rng.permutation(shape[-1])
+        orders = np.stack([rng.permutation(shape[-1]) for _ in range(int(np.prod(shape[:-1])))])
         row = np.sort(row, axis=-1)
         near = np.take_along_axis(row, picks, axis=-1) if len(shape) > 1 else row[picks]
         values = np.where(take, near, other)
@@ -310,10 +319,12 @@ def searched(rng: np.random.Generator, case: Search, extreme: bool) -> list[dict
         if (
             case.sorter
         ):  # the largest number is the first of the row: whoever looks for it in this order finds the place 0
-            largest = int(np.flatnonzero(order == shape[-1] - 1)[0])
-            order[[0, largest]] = order[[largest, 0]]
-            back = np.argsort(order)  # a[c] is sorted
-            fed["a"], fed["c"] = fed["a"][order], back.astype(np.int64)
+            for order in orders:
+                largest = int(np.flatnonzero(order == shape[-1] - 1)[0])
+                order[[0, largest]] = order[[largest, 0]]
+            orders = orders.reshape(shape)
+            fed["a"] = np.take_along_axis(fed["a"], orders, -1)
+            fed["c"] = np.argsort(orders, -1).astype(np.int64)  # each row of a in the order of c is sorted
         feeds.append(fed)
     return feeds
 
@@ -346,7 +357,7 @@ def collect_translate_searchsorted(c: Collect) -> None:
     for number, (title, case) in enumerate(SEARCHES.items()):
         path, kind = c.scratch / f"{number}.onnx", getattr(torch, case.dtype)
         row = torch.arange(case.row[-1]).expand(case.row).to(kind).clone()
-        inputs = (row, torch.ones(case.values, dtype=kind), torch.arange(case.row[-1]))[: len(case.names)]
+        inputs = (row, torch.ones(case.values, dtype=kind), row.long())[: len(case.names)]
         axes = tuple(axes or None for axes in case.axes)
         c.attempt(title, exporting.export_dynamo, Model(case).eval(), inputs, path, case.names, axes, table=table)
         c.file(title, path)
@@ -385,7 +396,7 @@ def judge_translate_searchsorted(v: Judge) -> None:
 
 def expect_places(model: onnx.ModelProto, title: str, feeds: dict[str, np.ndarray]) -> None:
     case, a, b = SEARCHES[title], feeds["a"], feeds["b"]
-    row = a[feeds["c"]] if case.sorter else a
+    row = np.take_along_axis(a, feeds["c"], -1) if case.sorter else a
     right = places(row, b, case.after, case.result)
     with about(title):
         (got,) = graphs.run(model, feeds, causes=_SEARCH_CAUSES)

@@ -216,7 +216,7 @@ def _in_a_child(work: Callable[[Callable[[str], None]], None]) -> str:
         code = _FAULT
         try:
             os.close(reading)
-            os.dup2(os.memfd_create("stderr") if hasattr(os, "memfd_create") else os.open(os.devnull, os.O_WRONLY), 2)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(PATIENCE)
             work(lambda sentence: os.write(writing, f"{sentence}\n".encode()) and None)

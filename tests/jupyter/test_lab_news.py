@@ -40,26 +40,20 @@ def file(lab):
 
 
 def until_seen(lab, page):
-    """The messages that come until the server has looked at everything that was written so far.
+    """The messages that come until the server has looked at everything that was written so far, and its state then.
 
     It looks at the answers first, and then at the outcomes of other processes: the look that finds the second outcome began after
     the look that had found the first. (What else the state shows is read when it is sent, and proves no look.)
     """
     heard = []
     for text in ("Seen.", "Seen again."):
-        outcome = Outcome("c01.exits", "01_cases", "error", 0, 1, 0.0, text)
-        last.save(lab.root / "build", outcome, time.time())
+        last.save(lab.root / "build", Outcome("c01.exits", "01_cases", "error", 0, 1, 0.0, text), time.time())
         page.wait(lambda message, text=text: heard.append(message) or says(message, text))
-    page.state(lambda state: heard.append({"type": "state", "state": state}) or says_headline(state, "Seen again."))
-    return heard
+    return [*heard, {"type": "state", "state": lab.call("state")[1]}]
 
 
 def says(message, text):
     return message["type"] == "outcome" and message["outcome"]["message"] == text
-
-
-def says_headline(state, text):
-    return exercise_of(state, "c01.exits")["headline"] == text
 
 
 def waiting(state):
