@@ -134,7 +134,7 @@ def _searches(rng: np.random.Generator) -> Iterator[Run]:
         for case in c10.SEARCHES.values():
             for feeds in c10.searched(rng, case, extreme):
                 a, b = feeds["a"], feeds["b"]
-                row = a[feeds["c"]] if case.sorter else a
+                row = np.take_along_axis(a, feeds["c"], -1) if case.sorter else a
                 right, ideas = c10.places(row, b, case.after, case.result), c10.search_ideas(case, a, row, b)
                 yield partial(expect_close, expected=right, likely=ideas), right
 
