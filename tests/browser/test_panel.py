@@ -145,6 +145,10 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert (course.root / STUB).read_text() == wrong
     report = exercise(lab, "c00.one_file").locator(".oplab-Report")
     report.get_by_text("ValueError: not yet").first.wait_for()
+    report.locator(
+        "a.oplab-place"
+    ).first.click()  # to the line: an editor has only the lines around those that are seen
+    lab.wait_for_function(f"() => document.querySelector('#jp-main-statusbar').innerText.includes('Ln {number},')")
     sign = lab.locator(".jp-FileEditor .oplab-Gutter .oplab-Sign")
     sign.wait_for(state="attached")
     assert lab.locator(".oplab-MarkedLine").inner_text().startswith(LINE)
@@ -153,8 +157,6 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     for words in (r"one_file: error.*ValueError: not yet", r"export: passed", r"compare: passed"):
         said.get_by_text(re.compile(words)).wait_for(state="attached")
     shot(lab, "panel-error")
-    report.locator("a.oplab-place").first.click()  # to the line
-    lab.wait_for_function(f"() => document.querySelector('#jp-main-statusbar').innerText.includes('Ln {number},')")
 
     write(lab, ANSWERS)
     lab.keyboard.press("Control+s")  # saving is enough
