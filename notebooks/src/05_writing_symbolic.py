@@ -676,42 +676,6 @@ print(types(model), "->", run(model, np.float32([-3, 3]))[0])
 torch.onnx.unregister_custom_op_symbolic("aten::clamp", 9)
 
 # %% [markdown]
-# ### A string argument, and an operator that is newer than your opset
-#
-# `"s"` of `parse_args` gives your function a Python string. It is known at the export, so a Python `if` chooses the
-# nodes, and the file has only those of one branch. (`"trunc"` is not handled here.)
-
-
-# %%
-@parse_args("v", "v", "s")
-def div_symbolic(g, x, y, rounding_mode):
-    quotient = g.op("Div", x, y)
-    return g.op("Floor" if rounding_mode == "floor" else "Identity", quotient)
-
-
-register("aten::div", div_symbolic, 13)
-print(types(export(lambda x: torch.div(x, 2.0, rounding_mode="floor"), torch.ones(2))))
-torch.onnx.unregister_custom_op_symbolic("aten::div", 13)
-
-# %% [markdown]
-# `g.op` writes any name at any opset. The card of an operator says whether ONNX has it: `Gelu` begins at opset 20.
-
-# %%
-with raises(onnx.defs.SchemaError, "No schema registered for 'Gelu'"):
-    card("Gelu", 19)
-card("Gelu", 20)
-
-# %% [markdown]
-# PyTorch maps `gelu` at opsets 9 and 20. The exporter takes the newest entry up to the opset of the export, yours or
-# PyTorch's. So an entry of yours at 9 serves opset 19, but not 20:
-
-# %%
-register("aten::gelu", lambda g, x, approximate: g.op("Identity", x), 9)
-for opset in (19, 20):
-    print(opset, types(export(torch.nn.functional.gelu, torch.ones(2), opset=opset)))
-torch.onnx.unregister_custom_op_symbolic("aten::gelu", 9)
-
-# %% [markdown]
 # ## 9. Limits
 #
 # - **Float attributes are float32.** The plugin has full precision in float32, but not in float64; the composition has it
@@ -766,13 +730,6 @@ lab.check("plugin")
 
 # %%
 lab.check("clip")
-
-# %% [markdown]
-# **`gelu_tanh`** – `gelu` by two formulas, which a string of the call chooses, below opset 20, and one `Gelu` from 20 on:
-# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=218).
-
-# %%
-lab.check("gelu_tanh")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: A wrong mapping in PyTorch
@@ -857,6 +814,49 @@ print(types(model), [float(value) for value in run(model, x)])
 
 # %%
 lab.check("kthvalue")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: A string argument, and an operator that is newer than your opset
+#
+# `"s"` of `parse_args` gives your function a Python string. It is known at the export, so a Python `if` chooses the
+# nodes, and the file has only those of one branch. (`"trunc"` is not handled here.)
+
+
+# %%
+@parse_args("v", "v", "s")
+def div_symbolic(g, x, y, rounding_mode):
+    quotient = g.op("Div", x, y)
+    return g.op("Floor" if rounding_mode == "floor" else "Identity", quotient)
+
+
+register("aten::div", div_symbolic, 13)
+print(types(export(lambda x: torch.div(x, 2.0, rounding_mode="floor"), torch.ones(2))))
+torch.onnx.unregister_custom_op_symbolic("aten::div", 13)
+
+# %% [markdown]
+# `g.op` writes any name at any opset. The card of an operator says whether ONNX has it: `Gelu` begins at opset 20.
+
+# %%
+with raises(onnx.defs.SchemaError, "No schema registered for 'Gelu'"):
+    card("Gelu", 19)
+card("Gelu", 20)
+
+# %% [markdown]
+# PyTorch maps `gelu` at opsets 9 and 20. The exporter takes the newest entry up to the opset of the export, yours or
+# PyTorch's. So an entry of yours at 9 serves opset 19, but not 20:
+
+# %%
+register("aten::gelu", lambda g, x, approximate: g.op("Identity", x), 9)
+for opset in (19, 20):
+    print(opset, types(export(torch.nn.functional.gelu, torch.ones(2), opset=opset)))
+torch.onnx.unregister_custom_op_symbolic("aten::gelu", 9)
+
+# %% [markdown]
+# **`gelu_tanh`** – `gelu` by two formulas, which a string of the call chooses, below opset 20, and one `Gelu` from 20 on:
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=218).
+
+# %%
+lab.check("gelu_tanh")
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: What parse_args and setType do not check

@@ -233,29 +233,27 @@ class _Grader:
         solutions = paths.part(self.course.root, "solutions")
         if self.submission == solutions.resolve():
             return outcome
-        reference, second = (self._again(exercise, folder) for folder in (solutions, self.submission))
-        if reference is None or second is None or not reference.passed:
+        again = functools.partial(
+            grade,
+            self.course,
+            [exercise],
+            jobs=1,
+            seed=self.seed,
+            sanitize=self.sanitize,
+            server=self.server,
+            doubt=False,
+        )
+        try:
+            reference = again(solutions, cancelled=self._cancelled).exercises[0]
+            if not reference.passed:
+                return outcome
+            second = again(self.submission, cancelled=self._cancelled).exercises[0]
+        except (OplabError, RuntimeError):  # there is no reference, or the server does not start
             return outcome
         if second.status != "grader_error":
             return second
         blame = "The check cannot be finished with this answer, and can be with the reference answer: "
         return replace(second, status="error", message=f"{blame}{second.message}")
-
-    def _again(self, exercise: Exercise, folder: Path) -> Outcome | None:
-        try:
-            again = grade(
-                self.course,
-                [exercise],
-                folder,
-                jobs=1,
-                seed=self.seed,
-                sanitize=self.sanitize,
-                server=self.server,
-                doubt=False,
-            )
-            return again.exercises[0]
-        except (OplabError, RuntimeError):  # there is no reference, or the server does not start
-            return None
 
     def _done(self, exercise: Exercise, outcome: Outcome) -> Outcome:
         if self.listener:

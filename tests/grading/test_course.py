@@ -115,4 +115,4 @@ def test_what_a_chapter_builds_on(tmp_path):
 
 def test_the_core_path_takes_as_long_as_the_readme_says():
     course = load(ROOT)
-    assert round(sum(chapter.minutes for chapter in course.chapters if not chapter.appendix) / 60) == 30
+    assert sum(chapter.minutes for chapter in course.chapters if not chapter.appendix) <= 30 * 60

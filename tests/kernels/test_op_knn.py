@@ -70,8 +70,8 @@ class TestValues:
         agree(5, feed)
         new_offset = np.minimum(2 * np.arange(1, len(offset) + 1), 11)
         agree(5, {**feed, "new_xyz": cloud("normal", new_offset[-1], dtype)[0], "new_offset": new_offset})
-        nobody = {"new_xyz": np.empty((0, 3), dtype), "new_offset": np.zeros(len(offset), np.int64)}
-        agree(5, {**feed, **nobody})
+        empty = {"new_xyz": np.empty((0, 3), dtype), "new_offset": np.zeros(len(offset), np.int64)}
+        agree(5, {**feed, **empty})
 
     @pytest.mark.parametrize("offset", [[], [0], [0, 0, 0]])
     @RUNTIMES
