@@ -7,7 +7,7 @@ run at sizes that it never saw.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -438,7 +438,8 @@ FILES = (("net.onnx", 12, "release"), ("photo.v2.onnx", 7, "somewhere/else"))
 def stored(channels: int, rng: np.random.Generator) -> onnx.ModelProto:
     """Two convolutions and a branch, as an exporter writes them: the weights are initialisers, the biases too small for a second file.
 
-    The table of gains is float64 with values that float32 does not hold, and that of the branch belongs to its body.
+    The table of gains is float64 with values that float32 does not hold. Each branch has a table of its own, of the same name,
+    and a branch within one of them the largest constant, an attribute.
     """
     draw = lambda *shape: rng.normal(0, 0.3, shape).astype(np.float32)  # noqa: E731
     weights = {
@@ -449,16 +450,22 @@ def stored(channels: int, rng: np.random.Generator) -> onnx.ModelProto:
         "gains": rng.uniform(0.5, 1.5, (3, 40)),
         "zero": np.float64(0),
     }
-    table = numpy_helper.from_array(rng.uniform(-1, 1, (40,)), "table")
-    scaled, negated = (helper.make_tensor_value_info(name, F64, [3, 40]) for name in ("scaled", "negated"))
-    mul, neg = (
-        helper.make_node(*args)
-        for args in (("Mul", ["gains", "table"], ["scaled"], "node_mul"), ("Neg", ["gains"], ["negated"], "node_neg"))
+
+    def branch(name: str, nodes: Sequence[onnx.NodeProto], *tables: onnx.TensorProto) -> onnx.GraphProto:
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, F64, [3, 40])], tables)
+
+    table, second, shift = (
+        numpy_helper.from_array(rng.uniform(-1, 1, (40,)), name) for name in ("table", "table", "shift")
     )
-    taken, other = (
-        helper.make_graph([mul], "taken", [], [scaled], [table]),
-        helper.make_graph([neg], "other", [], [negated]),
+    constant = helper.make_node("Constant", [], ["shift"], "node_constant", value=shift)
+    add = helper.make_node("Add", ["gains", "shift"], ["shifted"], "node_add")
+    inner = (
+        branch("shifted", [constant, add]),
+        branch("negated", [helper.make_node("Neg", ["gains"], ["negated"], "node_neg")]),
     )
+    chosen = helper.make_node("If", ["positive"], ["bent"], "node_inner", then_branch=inner[0], else_branch=inner[1])
+    taken = branch("scaled", [chosen, helper.make_node("Mul", ["bent", "table"], ["scaled"], "node_mul")], table)
+    other = branch("turned", [helper.make_node("Div", ["gains", "table"], ["turned"], "node_div")], second)
     nodes = [
         helper.make_node("Conv", ["input", "conv1.weight", "conv1.bias"], ["a"], "node_conv2d", pads=[2, 2, 2, 2]),
         helper.make_node("Relu", ["a"], ["b"], "node_relu"),
@@ -477,10 +484,12 @@ def stored(channels: int, rng: np.random.Generator) -> onnx.ModelProto:
 
 
 def _nodes(graph: onnx.GraphProto) -> dict[str, tuple]:
-    """The nodes of a graph and of its bodies by name: operator, inputs, outputs, and the attributes that are not bodies."""
+    """The nodes of a graph and of its bodies by name: operator, inputs, outputs, and the attributes that are neither bodies nor tensors."""
     found = {}
     for node in graph.node:
-        plain = {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.HasField("g")}
+        plain = {
+            a.name: helper.get_attribute_value(a) for a in node.attribute if not (a.HasField("g") or a.HasField("t"))
+        }
         found[node.name] = (node.op_type, list(node.input), list(node.output), plain)
         for attribute in node.attribute:
             found |= _nodes(attribute.g) if attribute.HasField("g") else {}
@@ -493,9 +502,8 @@ def collect_one_file(c: Collect) -> None:
         source, target = c.scratch / Path(name).stem / name, c.scratch / place / "one.onnx"
         source.parent.mkdir()
         target.parent.mkdir(parents=True)
-        onnx.save(
-            stored(channels, c.rng), source, save_as_external_data=True, location=f"{name}.data", size_threshold=256
-        )
+        external = {"save_as_external_data": True, "location": f"{name}.data", "size_threshold": 256}
+        onnx.save(stored(channels, c.rng), source, convert_attribute=True, **external)
         before = {file.name: file.read_bytes() for file in source.parent.iterdir()}
         c.attempt(name, function, source, target)
         after = {file.name: file.read_bytes() for file in source.parent.iterdir() if file.is_file()}
@@ -543,22 +551,34 @@ def judge_one_file(v: Judge) -> None:
                 )
 
 
+def _weights(model: onnx.ModelProto) -> dict[tuple[str, str], onnx.TensorProto]:
+    """Each initialiser, and each tensor of a node, by the name of its graph and its own."""
+    found = {}
+    for graph in graphs.graphs(model):
+        found |= {(graph.name, tensor.name): tensor for tensor in graph.initializer}
+        found |= {(graph.name, node.name): a.t for node in graph.node for a in node.attribute if a.HasField("t")}
+    return found
+
+
 def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None:
-    """Demand the same initialisers, those of bodies included: names, shapes, dtypes and every bit."""
-    found = {tensor.name: tensor for graph in graphs.graphs(model) for tensor in graph.initializer}
-    for tensor in [tensor for graph in graphs.graphs(wanted) for tensor in graph.initializer]:
-        if tensor.name not in found:
-            raise WrongAnswer(f"The initialiser {tensor.name!r} is missing; the target has {sorted(found) or 'none'}.")
-        right, got = numpy_helper.to_array(tensor), numpy_helper.to_array(found[tensor.name])
+    """Demand the same initialisers and constants, those of bodies included: names, shapes, dtypes and every bit."""
+    found = _weights(model)
+    for (body, name), tensor in _weights(wanted).items():
+        if (body, name) not in found:
+            shown = sorted(name for _, name in found) or "none"
+            raise WrongAnswer(f"The initialiser {name!r} of the graph {body!r} is missing; the target has {shown}.")
+        right, got = numpy_helper.to_array(tensor), numpy_helper.to_array(found[body, name])
         if describe(got) != describe(right):
-            raise WrongAnswer(f"The weights of {tensor.name!r} were {describe(right)}, they are {describe(got)} now.")
+            raise WrongAnswer(f"The weights of {name!r} were {describe(right)}, they are {describe(got)} now.")
         if got.tobytes() != right.tobytes():
             gap = float(np.abs(got - right).max())
             close = ""
             if right.dtype == np.float64 and np.array_equal(got, right.astype(np.float32)):
                 close = " They went through float32, and float32 does not hold these float64 values."
+            elif any(key == name and t.raw_data == got.tobytes() for (_, key), t in _weights(wanted).items()):
+                close = " They are those of the same name in another branch: each branch has names of its own."
             elif gap < 100 * TOLERANCE["float16"][0]:
                 close = " They were rounded on the way, for example to half precision."
             raise WrongAnswer(
-                f"The weights of {tensor.name!r} have changed, by up to {gap:.3g}; every bit has to stay.{close}"
+                f"The weights of {name!r} have changed, by up to {gap:.3g}; every bit has to stay.{close}"
             )

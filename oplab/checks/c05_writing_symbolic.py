@@ -844,6 +844,8 @@ def judge_gelu_tanh(v: Judge) -> None:
         for case in GELU:
             with about(case.title):
                 numbers = [0.0, 8.0, -8.0, 40.0, -40.0, 1e4] if case.shape else [40.0]
+                if case.dtype == "float32" and case.opset < 20 and case.shape:
+                    numbers += [3e38]  # x * 2 is infinite
                 x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
                 expect(models[case], case, {"x": x}, expected_gelu(case), f"gelu of {numbers}")
     with v.check("one Gelu from opset 20 on"):

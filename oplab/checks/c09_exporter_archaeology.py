@@ -622,6 +622,7 @@ CASES = {
     "hypot(frac(x), asinh(asinh(x)))": ("unmapped", "unmapped by name"),
     "max(asinh(x), max(x))": ("unmapped", "everything"),
     "asinh(x) if sum(x) > 0 else frac(x)": ("unmapped",),
+    "one of frac(x), asinh(x) and relu(x), by its sum": ("unmapped",),
 }
 OTHER = ("something", "Everything", "unmapped by")
 
@@ -629,19 +630,29 @@ OTHER = ("something", "Everything", "unmapped by")
 def _functions() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
     import torch
 
-    branch = torch.jit.CompilationUnit("""
+    scripted = torch.jit.CompilationUnit("""
         def branch(x):
             if bool(x.sum() > 0):
                 y = torch.asinh(x)
             else:
                 y = torch.frac(x)
             return y
-    """).branch
+        def nested(x):
+            if bool(x.sum() > 0):
+                if bool(x.sum() > 5):
+                    y = torch.frac(x)
+                else:
+                    y = torch.asinh(x)
+            else:
+                y = torch.relu(x)
+            return y
+    """)
     return {
         "asinh(x) * x": lambda x: torch.asinh(x) * x,
         "relu(x) * x": lambda x: torch.relu(x) * x,
         "max(asinh(x), max(x))": lambda x: torch.max(torch.asinh(x), torch.max(x)),
-        "asinh(x) if sum(x) > 0 else frac(x)": lambda x: branch(x),
+        "asinh(x) if sum(x) > 0 else frac(x)": lambda x: scripted.branch(x),
+        "one of frac(x), asinh(x) and relu(x), by its sum": lambda x: scripted.nested(x),
         "hypot(frac(x), asinh(asinh(x)))": lambda x: torch.hypot(torch.frac(x), torch.asinh(torch.asinh(x))),
     }
 
@@ -653,12 +664,16 @@ _LEFT = {
     "hypot(frac(x), asinh(asinh(x)))": (["aten::asinh", "aten::frac", "aten::hypot"],) * 2 + ({},),
     "max(asinh(x), max(x))": (["aten::asinh"], ["aten::asinh", "aten::max", "aten::max.other"], {"Max": 1}),
     "asinh(x) if sum(x) > 0 else frac(x)": (["aten::asinh", "aten::frac"], [], {"If": 1}),
+    "one of frac(x), asinh(x) and relu(x), by its sum": (["aten::asinh", "aten::frac"], [], {"If": 2, "Relu": 1}),
 }
 _NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "asinh(x) * x": lambda x: np.arcsinh(x) * x,
     "relu(x) * x": lambda x: np.maximum(x, 0) * x,
     "max(asinh(x), max(x))": lambda x: np.maximum(np.arcsinh(x), x.max()),
     "asinh(x) if sum(x) > 0 else frac(x)": lambda x: np.arcsinh(x) if x.sum() > 0 else x - np.trunc(x),
+    "one of frac(x), asinh(x) and relu(x), by its sum": lambda x: (
+        np.maximum(x, 0) if x.sum() <= 0 else np.arcsinh(x) if x.sum() <= 5 else x - np.trunc(x)
+    ),
     "hypot(frac(x), asinh(asinh(x)))": lambda x: np.hypot(x - np.trunc(x), np.arcsinh(np.arcsinh(x))),
 }
 

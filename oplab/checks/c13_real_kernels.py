@@ -365,6 +365,9 @@ KNN_REFUSALS: dict[str, tuple[list[str], list[int], list[int]]] = {
     ),
     "new_xyz is given without new_offset": (["xyz", "offset", "new_xyz"], [4, 12], []),
     "new_offset is given without new_xyz": (["xyz", "offset", "", "new_offset"], [4, 12], [2, 5]),
+    # With the sizes of what is left out, so that no other rule refuses them.
+    "12 points in new_xyz are given without new_offset": (["xyz", "offset", "new_xyz"], [4, 12], []),
+    "new_offset [3, 12] is given without new_xyz": (["xyz", "offset", "", "new_offset"], [4, 12], [3, 12]),
 }
 
 
@@ -409,7 +412,7 @@ def knn_refusal(rng: np.random.Generator, title: str) -> dict[str, np.ndarray]:
     made = {
         "xyz": rng.integers(-3, 4, size=(12, 3)).astype(np.float32),
         "offset": np.array(offset, np.int64),
-        "new_xyz": rng.integers(-3, 4, size=(5, 3)).astype(np.float32),
+        "new_xyz": rng.integers(-3, 4, size=(12 if "12 points in new_xyz" in title else 5, 3)).astype(np.float32),
         "new_offset": np.array(new_offset, np.int64),
     }
     return {name: made[name] for name in wired if name}

@@ -294,20 +294,21 @@ def draw_quantized(rng: np.random.Generator, run: Run) -> np.ndarray:
 
 
 def collect_version_guard(c: Collect) -> None:
-    from oplab.checks.schedules import registers_unordered
+    from oplab.checks.schedules import registers_apart, registers_unordered
 
     runs = guard_runs(c.rng)
-    child = os.fork()
-    if child == 0:
-        code = 2
-        try:
-            code = int(registers_unordered(c.scratch / "pieces.so"))
-        finally:
-            os._exit(code)
-    code = wait_for(child)
-    if code == 2:
-        raise RuntimeError("What two registrations share was not found out.")
-    c.value("unordered", code == 1)  # what crashes here does so in the runs, too
+    for name, ask in (("unordered", registers_unordered), ("apart", registers_apart)):
+        child = os.fork()  # each loads the library anew
+        if child == 0:
+            code = 2
+            try:
+                code = int(ask(c.scratch / "pieces.so"))
+            finally:
+                os._exit(code)
+        code = wait_for(child)
+        if code == 2:
+            raise RuntimeError("What two registrations share was not found out.")
+        c.value(name, code == 1)  # what crashes here does so in the runs, too
     collect_runs(c, runs, draw_quantized)
 
 
@@ -323,6 +324,11 @@ def judge_version_guard(v: Judge) -> None:
             raise WrongAnswer(
                 "Two threads call RegisterCustomOps: one of them uses a variable that the other one changes, and no lock orders the two. "
                 "The second thread may see a domain without its operators, or make another one."
+            )
+        if v.value("apart"):
+            raise WrongAnswer(
+                "Two threads call RegisterCustomOps at once: both find no domain, and each makes one. To look and to make has to be "
+                "one step: a lock around both, std::call_once, or a static variable of a function."
             )
     with v.check("a model of last year keeps its meaning"):
         for run, x in zip(runs, inputs, strict=True):

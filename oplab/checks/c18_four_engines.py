@@ -431,6 +431,7 @@ CALLS: dict[
     "evaluate() of empty tensors": ((0, 5), "behind"),
 }
 LARGER = "evaluate() with a y that had another shape"
+TURNED = "evaluate() with a y of [3, 4]"
 TURNS = "two infer requests in turn"
 TOGETHER = "two calls of evaluate() at the same time"
 _NEVER = 10  # seconds for two calls of less than a millisecond, where it is not seen earlier that they are stuck
@@ -469,7 +470,7 @@ def collect_openvino_extension(c: Collect) -> None:
         for title, case in sum_cases(c.rng).items()
     }
     calls = {title: terms(c.rng, shape, "float32") for title, (shape, _) in CALLS.items()}
-    calls |= {title: terms(c.rng, (4, 3), "float32") for title in (LARGER, LATE)}
+    calls |= {title: terms(c.rng, (4, 3), "float32") for title in (LARGER, TURNED, LATE)}
     turns = [terms(c.rng, (40, 30), "float32") for _ in range(2)]
     together = [terms(c.rng, (rows, 64), "float32") for rows in (200, 200)]
     wrong = {title: wrong_terms(case, c.rng) for title, case in WRONG_CALLS.items()}
@@ -542,10 +543,11 @@ def _call_evaluate(
         y = placed(np.zeros(arrays[0].shape, arrays[0].dtype))
         c.attempt(title, evaluate, openvino.Tensor(y, shared_memory=True), *map(placed, arrays))
         c.value(title, "computed")
-    announce(LARGER)
-    larger = openvino.Tensor(openvino.Type.f32, openvino.Shape([9, 8]))
-    c.attempt(LARGER, evaluate, larger, *calls[LARGER].values())
-    c.value(LARGER, np.array(larger.data))
+    for title, shape in ((LARGER, [9, 8]), (TURNED, [3, 4])):
+        announce(title)
+        other = openvino.Tensor(openvino.Type.f32, openvino.Shape(shape))
+        c.attempt(title, evaluate, other, *calls[title].values())
+        c.value(title, np.array(other.data))
     if not guarding:
         return
     announce(TOGETHER)
@@ -591,7 +593,7 @@ def judge_openvino_extension(v: Judge) -> None:
         for title, case in sum_cases(v.rng).items()
     }
     calls = {title: terms(v.rng, shape, "float32") for title, (shape, _) in CALLS.items()}
-    calls |= {title: terms(v.rng, (4, 3), "float32") for title in (LARGER, LATE)}
+    calls |= {title: terms(v.rng, (4, 3), "float32") for title in (LARGER, TURNED, LATE)}
     turns = [terms(v.rng, (40, 30), "float32") for _ in range(2)]
     together = [terms(v.rng, (rows, 64), "float32") for rows in (200, 200)]
     with v.require("y has the type and the shape that are known"):
@@ -644,12 +646,13 @@ def judge_openvino_extension(v: Judge) -> None:
             with about(title):
                 y = outputs(v, title, 3)[0]
             expect(title, y, calls[title])
-        found = outputs(v, LARGER, 0) if v.error(LARGER) else v.array(LARGER)
-        if found.shape != (4, 3):
-            raise WrongAnswer(
-                f"{LARGER}: y has the shape {list(found.shape)} afterwards, not [4, 3]: outputs[0].set_shape(…)."
-            )
-        expect(LARGER, found, calls[LARGER])
+        for title in (LARGER, TURNED):
+            found = outputs(v, title, 0) if v.error(title) else v.array(title)
+            if found.shape != (4, 3):
+                raise WrongAnswer(
+                    f"{title}: y has the shape {list(found.shape)} afterwards, not [4, 3]: outputs[0].set_shape(…)."
+                )
+            expect(title, found, calls[title])
     with v.check("calls share nothing"):
         found = outputs(v, TURNS, 2)
         for got, feed in zip(found, turns, strict=True):

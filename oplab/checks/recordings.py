@@ -203,7 +203,7 @@ def scenarios(rng: Draws) -> dict[str, Scenario]:
     resizes = _parsed("""net (float[1, 1, 1, w] x) => (float[1, 1, 1, v] y) <float[4] s = {1, 1, 1, 1.1}> {
         a = Mul(x, x)  r = Resize <mode = "linear"> (a, "", s)  b = Sqrt(r)  y = Add(b, r) }""")
     row = {"x": (rng.integers(2, 9, (1, 1, 1, 5)) + np.arange(5) * 9).astype(np.float32)}
-    copies: dict[str, list[Reading]] = {"r": [lambda a, _roi, s: a.copy()]}
+    copies: dict[str, list[Reading]] = {"r": [lambda a, _roi, s: a.copy(), lambda a, _roi, s: -a]}
     empties = {"x": np.zeros((0, 4), np.float32)}
 
     def one(check: str, model: onnx.ModelProto, cases: list[Values], **doing: Any) -> Scenario:

@@ -45,7 +45,14 @@ SHARES: dict[str, Share] = {
 # Places in OrtApi. The table only grows at its end, so they hold for every version from 1.17 on.
 _CREATE_STATUS = 0
 _GET_ERROR_MESSAGE, _CREATE_ENV, _CREATE_SESSION_FROM_ARRAY, _RUN, _CREATE_SESSION_OPTIONS = 2, 3, 8, 9, 10
-_CREATE_DOMAIN, _CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = 26, 49, 69, 96, 93
+_CREATE_DOMAIN, _ADD_DOMAIN, _CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = (
+    26,
+    28,
+    49,
+    69,
+    96,
+    93,
+)
 _PARALLEL_FOR = 274
 _ENTRIES = 320  # how many are copied: all that the headers know; the runtime has more
 _ELEMENT = {
@@ -332,6 +339,52 @@ def registers_unordered(library: Path) -> bool:
     for who, thread in enumerate(threads):
         thread.submit(register, who).result()
     return bool(watched.oplab_conflict().contents.found)
+
+
+def registers_apart(library: Path) -> bool:
+    """Whether two calls of ``RegisterCustomOps`` add different domains, if one begins while the other makes its own."""
+    base, loaded = _runtime(), ctypes.CDLL(str(library))
+    api = (ctypes.c_void_p * _ENTRIES).from_address(base.get_api(17))
+    create_options = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(api[_CREATE_SESSION_OPTIONS])
+    call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    table = (ctypes.c_void_p * _ENTRIES)(*api)
+    first, second = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+    making, begun, added, calls = threading.Event(), threading.Event(), set(), []
+
+    def register() -> None:
+        options = ctypes.c_void_p()
+        create_options(ctypes.byref(options))
+        begun.set()
+        loaded.RegisterCustomOps(options, ctypes.byref(ours))
+
+    @call
+    def create_domain(name: int, place: int) -> int | None:
+        if making.is_set():  # the second call makes one, too
+            begun.set()
+        else:
+            making.set()
+            begun.clear()
+            calls.append(second.submit(register))
+            begun.wait()
+            begun.clear()
+            for _ in range(50):  # a right answer waits for the first call, and is seen to do nothing
+                if begun.wait(0.01):
+                    break
+        return call(api[_CREATE_DOMAIN])(name, place)
+
+    @call
+    def add_domain(options: int, domain: int) -> int | None:
+        added.add(domain)
+        return call(api[_ADD_DOMAIN])(options, domain)
+
+    table[_CREATE_DOMAIN] = ctypes.cast(create_domain, ctypes.c_void_p)
+    table[_ADD_DOMAIN] = ctypes.cast(add_domain, ctypes.c_void_p)
+    ours = _Base(_GET_API(lambda version: ctypes.addressof(table)), base.version)
+    calls.append(first.submit(register))
+    calls[0].result()
+    for one in calls:
+        one.result()
+    return len(added) > 1
 
 
 def _runtime() -> _Base:
