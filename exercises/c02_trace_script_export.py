@@ -43,7 +43,7 @@ def predict(
 
     Args:
         model: any module, in eval mode. It may have weights and
-            submodules. Do not change it.
+            submodules. A capture may run it; change nothing else.
         example: its inputs, one tensor for each argument of
             ``forward``. Do not change them.
 
