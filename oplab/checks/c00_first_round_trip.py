@@ -439,7 +439,7 @@ def stored(channels: int, rng: np.random.Generator) -> onnx.ModelProto:
     """Two convolutions and a branch, as an exporter writes them: the weights are initialisers, the biases too small for a second file.
 
     The table of gains is float64 with values that float32 does not hold. Each branch has a table of its own, of the same name,
-    and a branch within one of them the largest constant, an attribute.
+    and one of them has a branch in it, with a constant.
     """
     draw = lambda *shape: rng.normal(0, 0.3, shape).astype(np.float32)  # noqa: E731
     weights = {
@@ -503,7 +503,7 @@ def collect_one_file(c: Collect) -> None:
         source.parent.mkdir()
         target.parent.mkdir(parents=True)
         external = {"save_as_external_data": True, "location": f"{name}.data", "size_threshold": 256}
-        onnx.save(stored(channels, c.rng), source, convert_attribute=True, **external)
+        onnx.save(stored(channels, c.rng), source, **external)
         before = {file.name: file.read_bytes() for file in source.parent.iterdir()}
         c.attempt(name, function, source, target)
         after = {file.name: file.read_bytes() for file in source.parent.iterdir() if file.is_file()}
@@ -576,7 +576,7 @@ def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None
             if right.dtype == np.float64 and np.array_equal(got, right.astype(np.float32)):
                 close = " They went through float32, and float32 does not hold these float64 values."
             elif any(key == name and t.raw_data == got.tobytes() for (_, key), t in _weights(wanted).items()):
-                close = " They are those of the same name in another branch: each branch has names of its own."
+                close = " They are those of the same name in another branch: the names of each branch are apart."
             elif gap < 100 * TOLERANCE["float16"][0]:
                 close = " They were rounded on the way, for example to half precision."
             raise WrongAnswer(
