@@ -44,7 +44,8 @@ def dynamic_batch(
     Args:
         model: in eval mode; its forward's arguments are called photo
             and gain.
-        photo: float32 ``[N, 3, H, W]``, one possible input.
+        photo: float32 ``[N, 3, H, W]``, one possible input, H and W 4
+            or more.
         gain: float32 ``[N]``.
         path: the file to write.
 
@@ -113,7 +114,7 @@ def tensor_scale_dynamo() -> tuple[
     of ``x`` dynamic. It then has the input ``factor``, one ``Resize``
     that reads its ``scales`` from it, and standard operators only. The
     model's code after ``resize`` may compute with the new height and
-    width. ``torch.library.opcheck`` passes.
+    width. For a contiguous ``x``, ``torch.library.opcheck`` passes.
 
     About 20 lines.
     """

@@ -829,7 +829,7 @@ with raises(NotImplemented, "NOT_IMPLEMENTED"):
 #
 # **`dynamic_batch`** — export a network with two inputs, whose code you do not see: the file takes any batch and any even height
 # and width, and its header is correct. One axis stays fixed.
-# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=52).
+# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=53).
 
 # %%
 lab.check("dynamic_batch")
@@ -837,7 +837,7 @@ lab.check("dynamic_batch")
 # %% [markdown]
 # **`tensor_scale_ts`** — the TorchScript path, without looking at the lesson: a bicubic resize, with one factor for the height
 # and one for the width. The graph input has two numbers; how many does `Resize` need?
-# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=85).
+# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=86).
 
 # %%
 lab.check("tensor_scale_ts")
@@ -935,7 +935,7 @@ print(op.Mul(np.float32([1, 2]), op.Constant(value_floats=[10.0, 0.5])))
 # %% [markdown]
 # **`tensor_scale_dynamo`** — the dynamo path: a *bilinear* resize, with one factor that has no axes. Write the operator, the fake
 # and the translation.
-# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=120).
+# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=121).
 
 # %%
 lab.check("tensor_scale_dynamo")
