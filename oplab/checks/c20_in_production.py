@@ -391,6 +391,9 @@ def drawn_boxes(rng: Draws) -> dict[str, Pair]:
     first = scene(3)
     first[1, 2] = first[1, 0]
     cases["a box without an area"] = first, first[::-1]
+    first = scene(3)
+    first[1, 2:4] = first[1, :2] + 5e-4
+    cases["a box of a few millionths of the image"] = first, first[::-1]
     cases["nothing was found"] = scene(2), np.zeros((0, 6))
     cases["nothing in either"] = np.zeros((0, 6)), np.zeros((0, 6))
     return {title: (a.astype(np.float32), b.astype(np.float32)) for title, (a, b) in cases.items()}

@@ -110,7 +110,12 @@ def judge_clamp(v: Judge) -> None:
             expected = _clamped(x, case.low, case.high)
             expect_returned(v, case.title, 0)
             likely = clamp_ideas(case, x)
-            expect_close(v.array(f"{case.title}: out"), expected, name=case.title, rtol=0, atol=0, likely=likely)
+            out = v.array(f"{case.title}: out")
+            expect_close(out, expected, name=case.title, rtol=0, atol=0, likely=likely)
+            if not np.array_equal(np.signbit(out)[expected == 0], np.signbit(expected)[expected == 0]):
+                raise WrongAnswer(
+                    f"{case.title}: -0.0 is not less than 0.0, so it stays as it is: compare with < and >."
+                )
     with v.check("the input is only read"):
         for case in CLAMPS:
             if not case.same and not np.array_equal(v.array(f"{case.title}: in"), inputs[case.title], equal_nan=True):
