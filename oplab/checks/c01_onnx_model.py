@@ -487,7 +487,7 @@ def healthy(steps: str, rng: np.random.Generator) -> onnx.ModelProto:
             now = add("Sub", [now, nodes[0].output[0]])
         elif step == "shift":
             inputs.append(helper.make_tensor_value_info("shift", TensorProto.FLOAT, [3]))
-            now = add("Add", [now, "shift"])
+            now = add("Sum", [now, "shift", "shift"])
         else:
             now = add({"scale": "Mul", "add": "Add"}[step], [now, constant((3,))])
     nodes[-1].output[0] = "y"
@@ -565,7 +565,7 @@ def _misspell(graph: onnx.GraphProto, where: str, rng: np.random.Generator) -> N
         tensor.name = typo(tensor.name)
     elif where == "input":
         reader = next(node for node in graph.node if "shift" in node.input)
-        reader.input[1] = typo("shift")
+        reader.input[1:] = [typo("shift")] * 2
     elif where == "second":
         maker = next(node for node in graph.node if len(node.output) > 1)
         maker.output[1] = typo(maker.output[1])
