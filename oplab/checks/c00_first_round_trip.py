@@ -486,9 +486,7 @@ def _nodes(graph: onnx.GraphProto) -> dict[str, tuple]:
     """The nodes of a graph and of its bodies by name: operator, inputs, outputs, and the attributes that are not bodies."""
     found = {}
     for node in graph.node:
-        plain = {
-            a.name: helper.get_attribute_value(a) for a in node.attribute if not (a.HasField("g") or a.HasField("t"))
-        }
+        plain = {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.HasField("g")}
         found[node.name] = (node.op_type, list(node.input), list(node.output), plain)
         for attribute in node.attribute:
             found |= _nodes(attribute.g) if attribute.HasField("g") else {}
@@ -501,8 +499,9 @@ def collect_one_file(c: Collect) -> None:
         source, target = c.scratch / Path(name).stem / name, c.scratch / place / "one.onnx"
         source.parent.mkdir()
         target.parent.mkdir(parents=True)
-        external = {"save_as_external_data": True, "location": f"{name}.data", "size_threshold": 256}
-        onnx.save(stored(channels, c.rng), source, **external)
+        onnx.save(
+            stored(channels, c.rng), source, save_as_external_data=True, location=f"{name}.data", size_threshold=256
+        )
         before = {file.name: file.read_bytes() for file in source.parent.iterdir()}
         c.attempt(name, function, source, target)
         after = {file.name: file.read_bytes() for file in source.parent.iterdir() if file.is_file()}
@@ -552,10 +551,7 @@ def judge_one_file(v: Judge) -> None:
 
 def _weights(model: onnx.ModelProto) -> dict[tuple[str, str], onnx.TensorProto]:
     """Each initialiser by the name of its graph and its own."""
-    found = {}
-    for graph in graphs.graphs(model):
-        found |= {(graph.name, tensor.name): tensor for tensor in graph.initializer}
-    return found
+    return {(graph.name, tensor.name): tensor for graph in graphs.graphs(model) for tensor in graph.initializer}
 
 
 def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None:

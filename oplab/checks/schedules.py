@@ -45,14 +45,8 @@ SHARES: dict[str, Share] = {
 # Places in OrtApi. The table only grows at its end, so they hold for every version from 1.17 on.
 _CREATE_STATUS = 0
 _GET_ERROR_MESSAGE, _CREATE_ENV, _CREATE_SESSION_FROM_ARRAY, _RUN, _CREATE_SESSION_OPTIONS = 2, 3, 8, 9, 10
-_CREATE_DOMAIN, _ADD_DOMAIN, _CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = (
-    26,
-    28,
-    49,
-    69,
-    96,
-    93,
-)
+_CREATE_DOMAIN, _ADD_DOMAIN = 26, 28
+_CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = 49, 69, 96, 93
 _PARALLEL_FOR = 274
 _ENTRIES = 320  # how many are copied: all that the headers know; the runtime has more
 _ELEMENT = {
