@@ -16,7 +16,21 @@ from oplab.checks.expected import Expected
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import OUTPUT_TYPE, UNREGISTERED
-from oplab.checks.symbolic import Case, collect, expect, expect_no_cast, expect_valid, exported, judge, register, run
+from oplab.checks.symbolic import (
+    Case,
+    Operator,
+    collect,
+    expect,
+    expect_no_cast,
+    expect_numbers,
+    expect_single,
+    expect_valid,
+    exported,
+    judge,
+    register,
+    run,
+    standard,
+)
 from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -25,24 +39,6 @@ if TYPE_CHECKING:
     import torch
 
 TYPE_NAMES = {"float16": "FLOAT16", "float32": "FLOAT", "float64": "DOUBLE", "int32": "INT32", "int64": "INT64"}
-
-
-_CAUSES = {
-    "not NoneType": "A bound that is None is left out. The none node keeps its place: a prim::Constant of the type Optional.",
-}
-_KERNEL_CAUSES = {
-    OUTPUT_TYPE: "The kernel gives the dtype that it was fed: setType wrote another one into the graph.",
-    UNREGISTERED: "The operator is named oplab::MyAdd, case and domain included.",
-}
-
-
-def _expect_translated(model: onnx.ModelProto) -> None:
-    """A symbolic function that returns None leaves an operator of a library as it is, without an error."""
-    if "oplab::my_add" in graphs.ops(model):
-        raise WrongAnswer(
-            "The graph has the PyTorch operator oplab::my_add, untranslated: the symbolic function returned None, or it wrote a node "
-            "of that name."
-        )
 
 
 def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
@@ -59,6 +55,16 @@ def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
 
 
 # --- my_add and plugin ---------------------------------------------------------------------------------------------
+
+
+MY_ADD = Operator("oplab::my_add", "ab", "g, a, b, alpha, beta")
+PLUGIN = replace(
+    MY_ADD,
+    causes={
+        OUTPUT_TYPE: "The kernel gives the dtype that it was fed: setType wrote another one into the graph.",
+        UNREGISTERED: "The operator is named oplab::MyAdd, case and domain included.",
+    },
+)
 
 
 def _coefficients(rng: np.random.Generator) -> tuple[float, float]:
@@ -124,12 +130,11 @@ def _used(case: Case) -> str:
     return "b" if case.numbers[:1] == (0.0,) else "ab"
 
 
-def _pair(rng: np.random.Generator, size: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:
-    return {name: np.asarray(rng.uniform(-4, 4, size=size), dtype) for name in "ab"}
+def _within_4(rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(-4, 4, size=size)
 
 
 _MY_ADD_TOLERANCE = {"float16": (1e-2, 3e-2), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)}
-_MY_ADD_ARGUMENTS = "g, a, b, alpha, beta"
 
 
 def expected_sum(case: Case, attribute: bool) -> Expected:
@@ -171,11 +176,6 @@ def expected_sum(case: Case, attribute: bool) -> Expected:
     return Expected(each(lambda s, t: (s, t)), mistakes, tolerance=_MY_ADD_TOLERANCE)
 
 
-def _expect_dtype(got: np.ndarray, dtype: str) -> None:
-    if str(got.dtype) != dtype:
-        raise WrongAnswer(f"The inputs are {dtype}, the result is {got.dtype}.")
-
-
 MY_ADD_DTYPES = ("float16", "float32", "float64")
 
 
@@ -183,37 +183,26 @@ def collect_my_add(c: Collect) -> None:
     from oplab import ops
 
     ops.load()
-    register(c, "my_add", "oplab::my_add")
-    collect(c, _my_add_cases(c.rng, MY_ADD_DTYPES), _my_add_function, "ab")
+    register(c, "my_add", MY_ADD)
+    collect(c, MY_ADD, _my_add_cases(c.rng, MY_ADD_DTYPES), _my_add_function)
 
 
 def judge_my_add(v: Judge) -> None:
-    cases, models = _my_add_cases(v.rng, MY_ADD_DTYPES), {}
+    cases = _my_add_cases(v.rng, MY_ADD_DTYPES)
     with v.require("valid graphs of standard operators from opset 9 on, with no Mul for 1 and -1"):
-        for case in cases:
-            with about(case.title):
-                models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS, used=_used(case))
-                _expect_translated(model)
-                nodes.expect_standard(model)
-                expect_valid(model)
-                most = sum(abs(number) != 1 for call in _calls(case) for number in call)
-                if (found := graphs.ops(model)["Mul"]) > most:
-                    raise WrongAnswer(f"The graph has {found} Mul, at most {most} are needed: 1 and -1 need none.")
+        models = standard(v, MY_ADD, cases, used=_used, also=_expect_few_products)
     with v.check("alpha a + beta b in the dtype of a and b, at sizes that were not exported"):
-        for case in cases:
-            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
-                with about(case.title):
-                    feeds = _pair(v.rng, size, case.dtype)
-                    (got,) = run(models[case], case, feeds)
-                    if str(got.dtype) != case.dtype:
-                        expect_no_cast(models[case])
-                    _expect_dtype(got, case.dtype)
-                    name = f"{case.call} of {describe(got)}"
-                    expected_sum(case, attribute=False).judge(got, *feeds.values(), name=name)
+        expect_numbers(v, MY_ADD, models, lambda case: expected_sum(case, attribute=False), _within_4)
     with v.check("no Cast"):
-        for case in cases:
+        for case, model in models.items():
             with about(case.title):
-                expect_no_cast(models[case])
+                expect_no_cast(model)
+
+
+def _expect_few_products(model: onnx.ModelProto, case: Case) -> None:
+    most = sum(abs(number) != 1 for call in _calls(case) for number in call)
+    if (found := graphs.ops(model)["Mul"]) > most:
+        raise WrongAnswer(f"The graph has {found} Mul, at most {most} are needed: 1 and -1 need none.")
 
 
 PLUGIN_DTYPES = ("float32", "float64", "float16")
@@ -223,8 +212,8 @@ def collect_plugin(c: Collect) -> None:
     from oplab import ops
 
     ops.load()
-    register(c, "plugin", "oplab::my_add")
-    collect(c, _my_add_cases(c.rng, PLUGIN_DTYPES), _my_add_function, "ab")
+    register(c, "plugin", PLUGIN)
+    collect(c, PLUGIN, _my_add_cases(c.rng, PLUGIN_DTYPES), _my_add_function)
 
 
 def judge_plugin(v: Judge) -> None:
@@ -232,7 +221,7 @@ def judge_plugin(v: Judge) -> None:
     with v.require("one oplab::MyAdd node with two FLOAT attributes"):
         for case in cases:
             with about(case.title):
-                models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS)
+                models[case] = model = exported(v, PLUGIN, case)
                 earlier = [number for other in cases[: cases.index(case)] for call in _calls(other) for number in call]
                 _expect_my_add_nodes(model, _calls(case), earlier)
                 _expect_casts(model, case)
@@ -243,21 +232,13 @@ def judge_plugin(v: Judge) -> None:
             with about(case.title):
                 _expect_typed(models[case])
     with v.check("alpha a + beta b from the course's kernel, at sizes that were not exported"):
-        for case in cases:
-            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
-                with about(case.title):
-                    feeds = _pair(v.rng, size, case.dtype)
-                    (got,) = run(models[case], case, feeds, _KERNEL_CAUSES)
-                    _expect_dtype(got, case.dtype)
-                    name = f"{case.call} of {describe(got)}"
-                    expected_sum(case, attribute=True).judge(got, *feeds.values(), name=name)
+        expect_numbers(v, PLUGIN, models, lambda case: expected_sum(case, attribute=True), _within_4)
 
 
 def _expect_my_add_nodes(
     model: onnx.ModelProto, calls: Sequence[tuple[float, float]], earlier: Sequence[float]
 ) -> None:
     """One node for each call, with its coefficients; ``earlier`` are those of the exports before."""
-    _expect_translated(model)
     found = graphs.ops(model)
     if "MyAdd" in found:
         raise WrongAnswer(
@@ -373,6 +354,13 @@ def _expect_typed(model: onnx.ModelProto) -> None:
 
 # --- clip ----------------------------------------------------------------------------------------------------------
 
+CLIP = Operator(
+    "",  # the symbolic method of a Function is not registered
+    arguments="g, x, low, high",
+    causes={
+        "not NoneType": "A bound that is None is left out. The none node keeps its place: a prim::Constant of the type Optional.",
+    },
+)
 _NO_NUMBERS = "the dtype of x is x.type().dtype()"
 
 
@@ -433,8 +421,7 @@ def collect_clip(c: Collect) -> None:
             return lambda x: MyClip.apply(-MyClip.apply(x, *case.numbers[:2]), *case.numbers[2:])
         return lambda x: MyClip.apply(x, *case.numbers)
 
-    cases = _clip_cases(c.rng)
-    collect(c, [*cases, *_clip_twice_cases()], function, "x")
+    collect(c, CLIP, [*_clip_cases(c.rng), *_clip_twice_cases()], function)
 
 
 def judge_clip(v: Judge) -> None:
@@ -444,16 +431,9 @@ def judge_clip(v: Judge) -> None:
             for case in cases:
                 if case.opset in wanted:
                     with about(case.title):
-                        models[case] = model = exported(v, case, "", "x", "g, x, low, high", causes=_CAUSES)
+                        models[case] = model = exported(v, CLIP, case)
                         expect_no_cast(model)
-                        if "Clip" not in graphs.ops(model):
-                            expect_valid(model)
-                        graphs.expect_ops(model, {"Clip": 1})
-                        others = sorted(set(graphs.ops(model)) - {"Clip", "Constant", "Identity"})
-                        if others:
-                            raise WrongAnswer(
-                                f"Expected Clip and its constants alone, the graph also has {', '.join(others)}."
-                            )
+                        expect_single(model, "Clip")
                         _expect_bounds(model, case)
                         expect_valid(model)
     if not v.ok:
@@ -466,14 +446,14 @@ def judge_clip(v: Judge) -> None:
                 with about(case.title):
                     reach = max(9, *(2 * abs(number) for number in case.numbers if number is not None))
                     x = np.asarray(v.rng.uniform(-reach, reach, size=size)).astype(case.dtype)
-                    (got,) = run(models[case], case, {"x": x})
+                    got = run(models[case], CLIP, case, {"x": x})
                     expect_close(got, x.clip(*case.numbers).astype(case.dtype), name=f"clip of {describe(x)}")
         for case in _clip_twice_cases():
             with about(case.title):
-                model = exported(v, case, "", "x", "g, x, low, high", causes=_CAUSES)
+                model = exported(v, CLIP, case)
                 first, second = case.numbers[:2], case.numbers[2:]
                 x = np.asarray(v.rng.uniform(-9, 9, size=exporting.sizes(v.rng, 2))).astype(case.dtype)
-                (got,) = run(model, case, {"x": x})
+                got = run(model, CLIP, case, {"x": x})
                 right = x.clip(*first) * np.float32(-1)
                 expect_close(got, right.clip(*second), name=f"both clips of {describe(x)}")
 
@@ -538,6 +518,7 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
 
 # --- dtypes --------------------------------------------------------------------------------------------------------
 
+LOG10 = Operator("aten::log10")
 DTYPES = [Case(opset, dtype, (2, 3)) for opset in (9, 13, 20) for dtype in ("float32", "float16", "float64")]
 DTYPES += [Case(11, "float32", ()), Case(13, "float16", ()), Case(17, "float64", (2, 1, 3, 1))]
 
@@ -545,26 +526,24 @@ DTYPES += [Case(11, "float32", ()), Case(13, "float16", ()), Case(17, "float64",
 def collect_dtypes(c: Collect) -> None:
     import torch
 
-    register(c, "dtypes", "aten::log10")
-    collect(c, DTYPES, lambda case: torch.log10, "x")
+    register(c, "dtypes", LOG10)
+    collect(c, LOG10, DTYPES, lambda case: torch.log10)
 
 
 def judge_dtypes(v: Judge) -> None:
-    def expected(case: Case) -> Expected:
-        return EXPECTED_LOG10
-
-    models = judge(
-        v, DTYPES, "aten::log10", "x", "g, x", expected, lambda rng, size: 10 ** rng.uniform(-3, 3, size=size)
-    )
+    models = judge(v, LOG10, DTYPES, lambda case: EXPECTED_LOG10, _magnitudes)
     if not v.ok:
         return
     with v.check("at 1, at 0 and below it"):
-        for case in DTYPES:
+        for case, model in models.items():
             with about(case.title):
                 ends = _ENDS[case.dtype]  # an epsilon that is added to x, or a bound, shows at the small one
                 numbers = [1.0, 0.0, -2.0, *ends, np.inf, np.nan] if case.shape else [0.0]
-                x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
-                expect(models[case], case, {"x": x}, EXPECTED_LOG10, f"log10 of {numbers}")
+                expect(model, LOG10, case, {"x": case.along(numbers)}, EXPECTED_LOG10, f"log10 of {numbers}")
+
+
+def _magnitudes(rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return 10 ** rng.uniform(-3, 3, size=size)
 
 
 _ENDS = {"float16": (6.2e-5, 6e4), "float32": (1e-37, 1e38), "float64": (1e-300, 1e300)}
@@ -603,6 +582,9 @@ EXPECTED_LOG10 = Expected(
 # --- kthvalue ------------------------------------------------------------------------------------------------------
 
 
+KTHVALUE = Operator("aten::kthvalue", arguments="g, x, k, dim, keepdim", outputs=("values", "indices"))
+
+
 def _kth_cases(rng: np.random.Generator) -> list[Case]:
     cases = []
 
@@ -632,25 +614,14 @@ def collect_kthvalue(c: Collect) -> None:
         given = case.numbers[:1] if case.call == "kthvalue(x, 2)" else case.numbers
         return lambda x: tuple(torch.kthvalue(x, *given))
 
-    register(c, "kthvalue", "aten::kthvalue")
-    collect(c, _kth_cases(c.rng), function, "x", _KTH_OUTPUTS)
-
-
-_KTH_OUTPUTS = ("values", "indices")
+    register(c, "kthvalue", KTHVALUE)
+    collect(c, KTHVALUE, _kth_cases(c.rng), function)
 
 
 def judge_kthvalue(v: Judge) -> None:
-    cases, models = _kth_cases(v.rng), {}
+    cases = _kth_cases(v.rng)
     with v.require("valid graphs with two outputs from opset 11 on"):
-        for case in cases:
-            with about(case.title):
-                models[case] = model = exported(
-                    v, case, "aten::kthvalue", "x", "g, x, k, dim, keepdim", outputs=_KTH_OUTPUTS
-                )
-                nodes.expect_standard(model)
-                _expect_output_types(model, case)
-                expect_valid(model)
-                _expect_count(model)
+        models = standard(v, KTHVALUE, cases, also=_expect_kth_nodes)
     with v.check("the k-th value and its index, at sizes that were not exported"):
         for case in cases:
             size = list(exporting.sizes(v.rng, len(case.shape)))
@@ -672,7 +643,8 @@ def judge_kthvalue(v: Judge) -> None:
                         _expect_kth(models[case], case, tuple(exact), v.rng)
 
 
-def _expect_output_types(model: onnx.ModelProto, case: Case) -> None:
+def _expect_kth_nodes(model: onnx.ModelProto, case: Case) -> None:
+    """The dtypes of the outputs, and a K with one axis."""
     import onnx
 
     for value, wanted in zip(model.graph.output, (TYPE_NAMES[case.dtype], "INT64"), strict=True):
@@ -684,9 +656,6 @@ def _expect_output_types(model: onnx.ModelProto, case: Case) -> None:
                 else ""
             )
             raise WrongAnswer(f"The output {value.name} is {found}, expected {wanted}.{cause}")
-
-
-def _expect_count(model: onnx.ModelProto) -> None:
     for node in every_node(model):
         if node.op_type == "TopK" and len(node.input) > 1:
             count = constant(model, node.input[1])
@@ -717,7 +686,7 @@ def _expect_kth(
     x = _distinct(rng, size, case.dtype)
     unsorted = any(nodes.attributes(node).get("sorted") == 0 for node in every_node(model) if node.op_type == "TopK")
     got = run_kth(model, case, x, _kth(case, 0, 0)(x).shape)
-    for place, name in enumerate(_KTH_OUTPUTS):
+    for place, name in enumerate(KTHVALUE.outputs):
         expected = expected_kth(case, place)
         if unsorted:
             why = "TopK has sorted=0: the last of its k elements is any of them."
@@ -772,7 +741,7 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
         if "out of data bounds" in str(error):
             raise WrongAnswer(f"{error} TopK's result has the places 0 to k - 1 along dim: k counts from 1.") from None
         raise
-    for name, result in zip(_KTH_OUTPUTS, got, strict=True):
+    for name, result in zip(KTHVALUE.outputs, got, strict=True):
         if result.shape == wanted:
             continue
         kept = tuple(1 if axis == dim % x.ndim else size for axis, size in enumerate(x.shape))
@@ -802,6 +771,9 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
 # --- gelu_tanh -----------------------------------------------------------------------------------------------------
 
 
+GELU_OP = Operator("aten::gelu", arguments="g, x, approximate")
+
+
 def _gelu_case(opset: int, dtype: str, shape: tuple[int, ...], way: str) -> Case:
     return Case(opset, dtype, shape, (way,), f'gelu(x, approximate="{way}")')
 
@@ -822,22 +794,14 @@ def collect_gelu_tanh(c: Collect) -> None:
     def function(case: Case) -> Callable[..., Any]:
         return lambda x: torch.ops.aten.gelu(x, **dict(zip(["approximate"], case.numbers, strict=False)))
 
-    register(c, "gelu_tanh", "aten::gelu")
-    collect(c, GELU + EXACT_DOUBLE, function, "x")
+    register(c, "gelu_tanh", GELU_OP)
+    collect(c, GELU_OP, GELU + EXACT_DOUBLE, function)
 
 
 def judge_gelu_tanh(v: Judge) -> None:
-    with v.check("valid graphs for the exact formula in float64"):
-        models = {}
-        for case in EXACT_DOUBLE:
-            with about(case.title):
-                models[case] = model = exported(v, case, "aten::gelu", "x", "g, x, approximate")
-                nodes.expect_standard(model)
-                expect_no_cast(model)
-                expect_valid(model)
-    if not v.ok:
-        return
-    models |= judge(v, GELU, "aten::gelu", "x", "g, x, approximate", expected_gelu, _both_signs)
+    with v.require("valid graphs for the exact formula in float64"):
+        models = standard(v, GELU_OP, EXACT_DOUBLE, also=lambda model, case: expect_no_cast(model))
+    models |= judge(v, GELU_OP, GELU, expected_gelu, _both_signs)
     if not v.ok:
         return
     with v.check("far from 0, where x cubed and its exponential overflow"):
@@ -846,8 +810,8 @@ def judge_gelu_tanh(v: Judge) -> None:
                 numbers = [0.0, 8.0, -8.0, 40.0, -40.0, 1e4] if case.shape else [40.0]
                 if case.dtype == "float32" and case.opset < 20 and case.shape:
                     numbers += [3e38]  # x * 2 is infinite
-                x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
-                expect(models[case], case, {"x": x}, expected_gelu(case), f"gelu of {numbers}")
+                feeds = {"x": case.along(numbers)}
+                expect(models[case], GELU_OP, case, feeds, expected_gelu(case), f"gelu of {numbers}")
     with v.check("one Gelu from opset 20 on"):
         for case, model in models.items():
             with about(case.title):

@@ -40,31 +40,28 @@ def _powers(rng: np.random.Generator, expected: Expected) -> Iterator[Judged]:
 
 
 def _sinc(rng: np.random.Generator) -> Iterator[Judged]:
-    for _, dtype, (shape,) in c04.SINC:
-        size = exporting.sizes(rng, len(shape))
-        x = rng.uniform(0.05, 4, size) * rng.choice([-1, 1], size)
-        yield c04.EXPECTED_SINC, [np.asarray(x, dtype)]
+    for case in c04.SINC:
+        x = c04.both_signs(rng, exporting.sizes(rng, len(case.shape)))
+        yield c04.EXPECTED_SINC, [np.asarray(x, case.dtype)]
 
 
 def _hypot(rng: np.random.Generator) -> Iterator[Judged]:
     for power in (0, 1, -1):
         for case in c04.HYPOT:
-            times = 10.0 ** {0: 0, 1: c04.EXPONENT[case[1]], -1: c04.TINY[case[1]]}[power]
+            times = 10.0 ** {0: 0, 1: c04.EXPONENT[case.dtype], -1: c04.TINY[case.dtype]}[power]
             yield c04.EXPECTED_HYPOT, [part * np.asarray(times, part.dtype) for part in c04.hypot_pair(rng, case)]
 
 
 def _sum(rng: np.random.Generator) -> Iterator[Judged]:
     for case in c05._my_add_cases(rng, c05.MY_ADD_DTYPES):
-        feeds = c05._pair(rng, exporting.sizes(rng, len(case.shape)), case.dtype)
-        yield c05.expected_sum(case, attribute=False), list(feeds.values())
+        size = exporting.sizes(rng, len(case.shape))
+        yield c05.expected_sum(case, attribute=False), [np.asarray(c05._within_4(rng, size), case.dtype) for _ in "ab"]
 
 
 def _log10(rng: np.random.Generator) -> Iterator[Judged]:
     for case in c05.DTYPES:
-        yield (
-            c05.EXPECTED_LOG10,
-            [np.asarray(10 ** rng.uniform(-3, 3, exporting.sizes(rng, len(case.shape))), case.dtype)],
-        )
+        x = c05._magnitudes(rng, exporting.sizes(rng, len(case.shape)))
+        yield c05.EXPECTED_LOG10, [np.asarray(x, case.dtype)]
     yield c05.EXPECTED_LOG10, [np.array([1, -2, 0.5])]
 
 
