@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import Causes, explained, no_symbolic, symbolic_causes
+from oplab.checks.symbolic import Operator, record_registered, register, translated
 from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
@@ -27,45 +28,20 @@ def by_name(function: Callable[..., torch.Tensor], names: Iterable[str]) -> Call
     return lambda *args: function(**dict(zip(names, args, strict=True)))
 
 
-def register(c: Collect, name: str) -> None:
-    """Call the learner's registration; what it added is evidence (torchvision registers its own operators)."""
-    before = set(exporting.registrations())
-    c.function(name)()
-    c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
-
-
-def exported(
-    v: Judge, title: str, name: str, opset: int, results: int = 1, outputs: Sequence[str] = ("out",)
-) -> onnx.ModelProto:
-    """The model recorded under ``title``, or why there is none.
-
-    Args:
-        name: the operator that had to be mapped, for example ``torchvision::ps_roi_align``.
-        opset: the opset of this export.
-        results: how many the operator has; a symbolic function returns one value for each.
-        outputs: of the graph.
-    """
-    error = v.error(title)
-    forgotten = (
-        error and error.type == "ValueError" and "min()" in error.message
-    )  # the error after an unregistered name
-    if error and (error.type == "UnsupportedOperatorError" or forgotten):
-        raise not_found(v, title, name)
-    if error:
-        raise explained(error, title, _LETTERS, _causes(results))
-    model = v.model(title)
-    expect_replaced(model, name)
+def _exported(v: Judge, operator: Operator, title: str, opset: int) -> onnx.ModelProto:
+    """The model recorded under ``title``, of this opset and with the outputs of the operator."""
+    model = translated(v, operator, title, opset)
     graphs.expect_opset(model, opset)
-    graphs.expect_outputs(model, outputs)
+    graphs.expect_outputs(model, operator.outputs)
     return model
 
 
-def expect_only(v: Judge, name: str) -> None:
+def expect_only(v: Judge, operator: Operator) -> None:
     """Demand that nothing else was registered: a mapping changes every export of the process."""
-    others = [str(entry) for entry in v.value("registered") if not str(entry).startswith(f"{name} ")]
+    others = [str(entry) for entry in v.value("registered") if not str(entry).startswith(f"{operator.name} ")]
     if others and len(others) < len(v.value("registered")):
         raise WrongAnswer(
-            f"{others[0]} is registered, too: it changes every later export in this process. Register {name} only."
+            f"{others[0]} is registered, too: it changes every later export in this process. Register {operator.name} only."
         )
 
 
@@ -99,29 +75,6 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
         )
 
 
-def not_found(v: Judge, title: str, name: str) -> WrongAnswer:
-    """Why the exporter has no symbolic function for ``name``: what the learner registered instead."""
-    rule = f"The first argument is the name of the PyTorch operator, {name}."
-    return no_symbolic(title, name, [str(entry) for entry in v.value("registered")], rule=rule)
-
-
-def expect_replaced(model: onnx.ModelProto, name: str) -> None:
-    """Demand that the PyTorch operator is no longer in the graph."""
-    if name in graphs.ops(model):
-        raise WrongAnswer(
-            f"The graph has {name}, PyTorch's own name, as a node. A symbolic function without a return leaves the operator as it "
-            "is. If you wrote that name yourself: names of operators are case-sensitive."
-        )
-
-
-def _causes(results: int) -> Causes:
-    both = (
-        "The operator has two results: return (value, None), since torchvision's Python function drops channel_mapping."
-    )
-    pair = {words: both for words in ("incorrect number of outputs", "non-iterable torch._C.Value", "not iterable")}
-    return {**symbolic_causes(outputs=results), **_SIZES, **_ZERO, **(pair if results == 2 else {})}
-
-
 def run_custom(
     model: onnx.ModelProto, name: str, kernel: Callable[..., np.ndarray], feeds: dict[str, np.ndarray]
 ) -> list[np.ndarray]:
@@ -141,9 +94,6 @@ def run_custom(
         return ReferenceEvaluator(model, new_ops=[made]).run(None, feeds)
     except Exception as error:
         raise WrongAnswer(f"the grader's kernel cannot run the node: {first_line(error)}") from None
-
-
-_LETTERS = {"number of arguments": "parse_args takes one letter for each argument of the schema, g not counted."}
 
 
 def expect_kind(node: onnx.NodeProto, name: str, kind: str, likely: str = "") -> None:
@@ -168,7 +118,18 @@ def known_attributes(node: onnx.NodeProto, names: Sequence[str]) -> None:
 
 # --- ps_roi_align --------------------------------------------------------------------------------------------------
 
-PS_ALIGN = "torchvision::ps_roi_align"
+_MISUSES: Causes = {
+    "'NoneType' object is not subscriptable": (
+        "x.type().sizes() is None as soon as one axis is dynamic; x.type().varyingSizes() has None for that axis alone."
+    ),
+    # PyTorch's exporter, for a Reshape to a shape with a 0 and without a -1
+    "shape_has_zero": "PyTorch's exporter accepts a 0 in the shape of Reshape only next to a -1: use -1 for the number of boxes.",
+}
+_ONE_OF_TWO: Causes = dict.fromkeys(
+    ("incorrect number of outputs", "non-iterable torch._C.Value", "not iterable"),
+    "The operator has two results: return (value, None), since torchvision's Python function drops channel_mapping.",
+)
+PS_ALIGN = Operator("torchvision::ps_roi_align", ("image", "rois"), "", causes={**_MISUSES, **_ONE_OF_TWO})
 
 
 @dataclass(frozen=True)
@@ -196,6 +157,7 @@ ALIGN = [
 ]
 BELOW = [Align(15, 2, 3, 2, 2), Align(9, 3, 2, 1, -1), Align(13, 4, 2, 1, 0)]
 HEADS = Align(16, 2, 3, 2, 2), Align(16, 3, 2, 2, 1)
+TWO_OUTPUTS = ("out", "out2")
 TWO_HEADS = "two ps_roi_align of one image in one model"
 
 
@@ -224,10 +186,9 @@ def draw_align(rng: np.random.Generator, case: Align) -> tuple[float, dict[str, 
 
 
 def collect_ps_roi_align(c: Collect) -> None:
-    import torch
     import torchvision
 
-    register(c, "ps_roi_align")
+    register(c, "ps_roi_align", PS_ALIGN)
     axes = {"image": {0: "n", 2: "h", 3: "w"}, "rois": {0: "k"}}
 
     def align(case: Align, scale: float) -> Callable[..., torch.Tensor]:
@@ -235,22 +196,16 @@ def collect_ps_roi_align(c: Collect) -> None:
             image, rois, (case.height, case.width), scale, case.ratio
         )
 
-    for number, case in enumerate([*ALIGN, *BELOW]):
-        scale, tensors, _ = draw_align(c.rng, case)
-        path = c.scratch / f"{number}.onnx"
-        inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
-        c.attempt(case.title, exporting.export, align(case, scale), inputs, case.opset, path, axes=axes)
-        c.file(case.title, path)
-    scale, tensors, _ = draw_align(c.rng, HEADS[0])
+    for case in [*ALIGN, *BELOW]:
+        scale, example, _ = draw_align(c.rng, case)
+        exporting.record(c, case.title, align(case, scale), example, case.opset, axes=axes)
+    scale, example, _ = draw_align(c.rng, HEADS[0])
     heads = [align(head, scale) for head in HEADS]
-    path = c.scratch / "heads.onnx"
-    inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
 
     def both(image, rois):
         return tuple(head(image, rois) for head in heads)
 
-    c.attempt(TWO_HEADS, exporting.export, both, inputs, 16, path, outputs=("out", "out2"), axes=axes)
-    c.file(TWO_HEADS, path)
+    exporting.record(c, TWO_HEADS, both, example, 16, outputs=TWO_OUTPUTS, axes=axes)
 
 
 def judge_ps_roi_align(v: Judge) -> None:
@@ -260,7 +215,7 @@ def judge_ps_roi_align(v: Judge) -> None:
     with v.require("ONNX's own nodes from opset 16 on"):
         for case in ALIGN:
             with about(case.title):
-                models[case.title] = model = exported(v, case.title, PS_ALIGN, case.opset, 2)
+                models[case.title] = model = _exported(v, PS_ALIGN, case.title, case.opset)
                 expect_own_nodes(model)
                 graphs.expect_inputs(model, ["image", "rois"])
                 graphs.expect_used(model, ["image", "rois"])
@@ -268,7 +223,7 @@ def judge_ps_roi_align(v: Judge) -> None:
                 graphs.expect_valid(model)
         expect_only(v, PS_ALIGN)
         with about(TWO_HEADS):
-            models[TWO_HEADS] = exported(v, TWO_HEADS, PS_ALIGN, 16, 2, ("out", "out2"))
+            models[TWO_HEADS] = _exported(v, replace(PS_ALIGN, outputs=TWO_OUTPUTS), TWO_HEADS, 16)
     with v.require("computes torchvision's ps_roi_align, at sizes that were not exported"):
         for case in ALIGN:
             scale, _, fresh = drawn[case]
@@ -306,15 +261,6 @@ _EMPTY_CAUSES: Causes = {
         "Without boxes, Reshape cannot compute any size by -1 but that of the boxes: the number of channels is known at export, "
         "so write it."
     ),
-}
-_SIZES: Causes = {
-    "'NoneType' object is not subscriptable": (
-        "x.type().sizes() is None as soon as one axis is dynamic; x.type().varyingSizes() has None for that axis alone."
-    ),
-}
-# PyTorch's exporter, for a Reshape to a shape with a 0 and without a -1
-_ZERO: Causes = {
-    "shape_has_zero": "PyTorch's exporter accepts a 0 in the shape of Reshape only next to a -1: use -1 for the number of boxes.",
 }
 
 
@@ -395,7 +341,7 @@ def wrong_number(model: onnx.ModelProto, case: Align, scale: float) -> str:
 
 def expect_align_node(v: Judge, case: Align, scale: float) -> None:
     """One custom node with the inputs and numbers of the call."""
-    model = exported(v, case.title, PS_ALIGN, case.opset, 2)
+    model = _exported(v, PS_ALIGN, case.title, case.opset)
     if "RoiAlign" in graphs.ops(model):
         raise WrongAnswer(
             f"the graph has RoiAlign: opset {case.opset} has no RoiAlign in the mode half_pixel, which is new in 16. A "
@@ -502,7 +448,7 @@ def bilinear(image: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.nda
 
 # --- spmm ----------------------------------------------------------------------------------------------------------
 
-SPMM_OP = "oplab_sparse::spmm_sum"
+SPMM_OP = Operator("oplab_sparse::spmm_sum", ("rowptr", "col", "value", "mat"), "", causes=_MISUSES)
 CACHES = ("row", "colptr", "csr2csc")
 
 
@@ -565,26 +511,21 @@ def collect_spmm(c: Collect) -> None:
     import oplab.ops.sparse  # noqa: F401  registers the operator
 
     product = torch.ops.oplab_sparse.spmm_sum
-    register(c, "spmm")
+    register(c, "spmm", SPMM_OP)
 
     def call(**given):
         return product(*[given.get(name) for name in ("row", "rowptr", "col", "value", "colptr", "csr2csc", "mat")])
 
-    for number, case in enumerate(SPMM):
-        path = c.scratch / f"{number}.onnx"
-        inputs = {name: torch.from_numpy(value) for name, value in sparse(c.rng, case, 5, 6, 3).items()}
-        c.attempt(case.title, exporting.export, by_name(call, inputs), inputs, case.opset, path, axes=spmm_axes(inputs))
-        c.file(case.title, path)
+    for case in SPMM:
+        inputs = sparse(c.rng, case, 5, 6, 3)
+        exporting.record(c, case.title, by_name(call, inputs), inputs, case.opset, axes=spmm_axes(inputs))
     feeds, values = two_layers(c.rng)
     fixed = torch.from_numpy(values)
 
     def layers(rowptr, col, mat):
         return call(rowptr=rowptr, col=col, value=fixed, mat=mat), call(rowptr=rowptr, col=col, mat=mat + 1)
 
-    inputs = {name: torch.from_numpy(value) for name, value in feeds.items()}
-    path = c.scratch / "two.onnx"
-    c.attempt(LAYERS, exporting.export, layers, inputs, 13, path, outputs=("out", "out2"), axes={"mat": {1: "n"}})
-    c.file(LAYERS, path)
+    exporting.record(c, LAYERS, layers, feeds, 13, outputs=TWO_OUTPUTS, axes={"mat": {1: "n"}})
 
 
 def spmm_axes(names: Iterable[str]) -> dict[str, dict[int, str]]:
@@ -607,7 +548,7 @@ def judge_spmm(v: Judge) -> None:
     with v.require("one oplab::SpMM, each input in its own place"):
         for case in SPMM:
             with about(case.title):
-                models[case.title] = model = exported(v, case.title, SPMM_OP, case.opset)
+                models[case.title] = model = _exported(v, SPMM_OP, case.title, case.opset)
                 node = nodes.only_node(model, "oplab::SpMM")
                 expect_spmm_inputs(model, node, case)
                 graphs.expect_inputs(model, case.read)
@@ -616,7 +557,7 @@ def judge_spmm(v: Judge) -> None:
                 graphs.expect_valid(model)
         expect_only(v, SPMM_OP)
         with about(LAYERS):
-            models[LAYERS] = model = exported(v, LAYERS, SPMM_OP, 13, outputs=("out", "out2"))
+            models[LAYERS] = model = _exported(v, replace(SPMM_OP, outputs=TWO_OUTPUTS), LAYERS, 13)
             found = [list(node.input) for node in model.graph.node if node.op_type == "SpMM"]
             given = [[bool(name) for name in inputs] for inputs in found]
             if given != [[True] * 4, [True, True, False, True]]:
@@ -686,7 +627,7 @@ def spmm_by_hand(rowptr: np.ndarray, col: np.ndarray, value: np.ndarray | None, 
 
 # --- ps_roi_pool ---------------------------------------------------------------------------------------------------
 
-PS_POOL = "torchvision::ps_roi_pool"
+PS_POOL = replace(PS_ALIGN, name="torchvision::ps_roi_pool")
 POOL_SHAPES = [(2, 3, 2), (3, 3, 1), (4, 2, 3)]  # bins down, bins across, channels of the result; one is square
 
 
@@ -725,7 +666,7 @@ def collect_ps_roi_pool(c: Collect) -> None:
             scale, height, width = self._numbers
             return torchvision.ops.ps_roi_pool(features, rois, (height, width), scale)
 
-    answer, before = c.function("ps_roi_pool"), set(exporting.registrations())
+    answer, before = c.function("ps_roi_pool"), exporting.registrations()
     for number, (scale, height, width, channels) in enumerate(pool_numbers(c.rng)):
         path, title = c.scratch / f"{number}.onnx", pool_title(scale, height, width)
         arrays = pool_inputs(c.rng, scale, channels * height * width, 3)
@@ -736,7 +677,7 @@ def collect_ps_roi_pool(c: Collect) -> None:
             c.attempt(title, answer, module, given, path)
         c.file(title, path)
         c.value(f"{title}: kept", [all(map(torch.equal, kept, given)), not module.training])
-    c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
+    record_registered(c, before, PS_POOL)
 
 
 def judge_ps_roi_pool(v: Judge) -> None:
@@ -751,15 +692,14 @@ def judge_ps_roi_pool(v: Judge) -> None:
                 error = v.error(title)
                 if error and error.type == "ConversionError":
                     raise WrongAnswer(
-                        f"{title}: the dynamo path has no mapping for {PS_POOL}, and it does not use yours: "
+                        f"{title}: the dynamo path has no mapping for {PS_POOL.name}, and it does not use yours: "
                         "a registered symbolic function serves the TorchScript path, dynamo=False."
                     )
                 if error and error.type == "UnsupportedOperatorError":
-                    raise not_found(v, title, PS_POOL)
-                if error:
-                    raise explained(error, title, _LETTERS, _causes(2))
-                models[title] = model = v.model(title)
-                expect_replaced(model, PS_POOL)
+                    raise no_symbolic(title, PS_POOL.name, [str(entry) for entry in v.value("registered")], 13)
+                if error:  # the answer itself exports: it may have stopped before it registered anything
+                    raise explained(error, title, PS_POOL.causes, symbolic_causes())
+                models[title] = model = translated(v, PS_POOL, title, 13)
                 node = nodes.only_node(model, "oplab::PSRoIPool")
                 graphs.expect_inputs(model, ["image", "boxes"])
                 expect_two_inputs(node, ["image", "boxes"])

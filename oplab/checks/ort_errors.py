@@ -133,29 +133,24 @@ def symbolic_causes(arguments: str = "", outputs: int = 1) -> Causes:
     }
 
 
-def no_symbolic(
-    title: str, operator: str, registered: Sequence[str], opset: int | None = None, rule: str = ""
-) -> WrongAnswer:
+def no_symbolic(title: str, operator: str, registered: Sequence[str], opset: int) -> WrongAnswer:
     """The message for an operator that the TorchScript path has no symbolic function for: what is registered instead of it.
 
     Args:
         title: which export it is about.
         operator: its full name, ``aten::asinh``.
         registered: the learner's registrations, as :func:`oplab.checks.exporting.registrations` returns them.
-        opset: the opset of the export, where a higher version may have been registered.
-        rule: replaces the sentence on the name, for another name than ``operator``.
+        opset: the opset of the export.
     """
     shown = f"Registered: {', '.join(registered)}."
-    rule = rule or f"The name has to be the operator's own, with its namespace: {operator}."
     if not registered:
         why = (
             "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic, before any export."
         )
     elif any(entry.startswith(f"{operator} ") for entry in registered):
-        serves = "a function serves" if opset is None else f"the function serves, and it has to serve opset {opset}"
-        why = f"{shown} The version is the earliest opset that {serves}."
+        why = f"{shown} The version is the earliest opset that the function serves, and it has to serve opset {opset}."
     else:
-        why = f"{shown} {rule}"
+        why = f"{shown} The name has to be the operator's own, with its namespace: {operator}."
     return WrongAnswer(f"{title}: the exporter finds no symbolic function for {operator}. {why}")
 
 
