@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,19 @@ from oplab.checks.evidence import Collect, shown
 from oplab.checks.expected import Expected
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import explained, no_symbolic, refused, sentence, symbolic_causes
+from oplab.checks.ort_errors import explained, sentence, symbolic_causes
+from oplab.checks.symbolic import (
+    Case,
+    Operator,
+    collect,
+    expect,
+    expect_numbers,
+    expect_single,
+    expect_valid,
+    exported,
+    register,
+    run,
+)
 from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -39,30 +50,28 @@ def as_module(function: Callable[..., torch.Tensor]) -> torch.nn.Module:
 
 # --- port_register_op ----------------------------------------------------------------------------------------------
 
-COSH = [(opset, (2, 3)) for opset in range(9, 21)] + [(9, ()), (20, (2, 1, 3))]
-OLD = [(opset, (2, 3)) for opset in (7, 8)]
-SCALE = [(opset, (2, 3), factor) for opset in (9, 15, 16, 20) for factor in (2.5, -0.125)] + [(13, (), 3.0)]
-SCALE += [(10, (2, 3), 0.0), (12, (2, 3), 1 / 3), (18, (2, 3), 1e-3)]
-TWICE = (13, 2.5, -0.75)  # two calls in one model: the opset and the factors
+COSH_OP = Operator("aten::cosh", outputs=("y",))
+COSH = [Case(opset, "float32", (2, 3), call="cosh(x)") for opset in range(9, 21)]
+COSH += [Case(9, "float32", (), call="cosh(x)"), Case(20, "float32", (2, 1, 3), call="cosh(x)")]
+OLD = [Case(opset, "float32", (2, 3), call="cosh(x)") for opset in (7, 8)]
 
 
-def _export(function: Callable[..., torch.Tensor], shape: tuple[int, ...], opset: int, path: Path) -> None:
+def _scale_case(opset: int, shape: tuple[int, ...], factor: float) -> Case:
+    return Case(opset, "float32", shape, (factor,), f"scale(x, {factor:g})")
+
+
+SCALE_OP = Operator("relics::scale", arguments="g, x, factor", outputs=("y",))
+SCALE = [_scale_case(opset, (2, 3), factor) for opset in (9, 15, 16, 20) for factor in (2.5, -0.125)]
+SCALE += [_scale_case(13, (), 3.0), _scale_case(10, (2, 3), 0.0), _scale_case(12, (2, 3), 1 / 3)]
+SCALE += [_scale_case(18, (2, 3), 1e-3)]
+TWICE = Case(13, "float32", (2, 3), (2.5, -0.75), "scale(scale(x, 2.5) + 1, -0.75)")
+
+
+def _scale_function(case: Case) -> Callable[..., torch.Tensor]:
     import torch
 
-    exporting.export(function, {"x": torch.full(shape, 0.5)}, opset, path, outputs=("y",))
-
-
-def _cosh_title(opset: int, shape: tuple[int, ...]) -> str:
-    return f"cosh at opset {opset}, float32{list(shape)}"
-
-
-def _scale_title(opset: int, shape: tuple[int, ...], factor: float) -> str:
-    return f"scale by {factor:g} at opset {opset}, float32{list(shape)}"
-
-
-def _twice_title() -> str:
-    opset, first, second = TWICE
-    return f"scale(scale(x, {first}) + 1, {second}) at opset {opset}, float32[2, 3]"
+    scale, (first, *second) = torch.ops.relics.scale, case.numbers
+    return lambda x: scale(scale(x, first) + 1, *second) if second else scale(x, first)
 
 
 def collect_port_register_op(c: Collect) -> None:
@@ -71,113 +80,59 @@ def collect_port_register_op(c: Collect) -> None:
     from oplab.archaeology import relics
 
     relics.load()
-    c.function("port_register_op")()
-    c.value("registered", c.attempt("registered", exporting.registrations))
-    for opset, shape in COSH + OLD:
-        title, path = _cosh_title(opset, shape), c.scratch / f"cosh{opset}_{len(shape)}.onnx"
-        c.attempt(title, _export, torch.cosh, shape, opset, path)
-        c.file(title, path)
-    c.value("replaced", c.attempt("replaced", exporting.replaced))
-    opset, first, second = TWICE
-    path = c.scratch / "twice.onnx"
-    scale = torch.ops.relics.scale
-    c.attempt(_twice_title(), _export, lambda x: scale(scale(x, first) + 1, second), (2, 3), opset, path)
-    c.file(_twice_title(), path)
-    for opset, shape, factor in SCALE:
-        title, path = _scale_title(opset, shape, factor), c.scratch / f"scale{opset}_{len(shape)}_{factor:g}.onnx"
-        c.attempt(title, _export, lambda x, by=factor: torch.ops.relics.scale(x, by), shape, opset, path)
-        c.file(title, path)
-
-
-def _ported(v: Judge, title: str, name: str, opset: int, shape: tuple[int, ...]) -> onnx.ModelProto:
-    """A model of an operator ``name``, with what holds for each: its opset, its input, dynamic axes."""
-    error = v.error(title)
-    if error and error.type == "UnsupportedOperatorError":
-        if error.where:  # raised by a function of the answer
-            raise refused(error, title, name, [str(entry) for entry in v.value("registered")], opset)
-        message = no_symbolic(title, name, [str(entry) for entry in v.value("registered")], opset)
-        raise WrongAnswer(
-            f"{message} The registration needs the full name, with the namespace of the torch operator, and a version that is not "
-            f"above opset {opset}."
-        )
-    if error:
-        arguments = "g, x" if name == "aten::cosh" else "g, x, factor"
-        raise explained(error, title, symbolic_causes(arguments))
-    exporting.expect_only_mine(v.value("replaced"))
-    model = v.model(title)
-    graphs.expect_opset(model, opset)
-    graphs.expect_inputs(model, ["x"])
-    graphs.expect_used(model, ["x"])
-    graphs.expect_dynamic(model, "x", range(len(shape)))
-    return model
+    register(c, "port_register_op", COSH_OP, SCALE_OP)
+    collect(c, COSH_OP, COSH + OLD, lambda case: torch.cosh)
+    collect(c, SCALE_OP, [*SCALE, TWICE], _scale_function)
 
 
 def judge_port_register_op(v: Judge) -> None:
-    cosh: dict[str, onnx.ModelProto] = {}
-    scale: dict[str, onnx.ModelProto] = {}
+    cosh: dict[Case, onnx.ModelProto] = {}
+    scale: dict[Case, onnx.ModelProto] = {}
     with v.check("cosh is one Cosh at every opset from 9 on"):
-        for opset, shape in COSH:
-            title = _cosh_title(opset, shape)
-            with about(title):
-                cosh[title] = model = _ported(v, title, "aten::cosh", opset, shape)
-                graphs.expect_ops(model, {"Cosh": 1})
-                nodes.expect_alone(model, "Cosh")
-                graphs.expect_valid(model)
+        for case in COSH:
+            with about(case.title):
+                cosh[case] = model = exported(v, COSH_OP, case)
+                expect_single(model, "Cosh")
+                expect_valid(model)
     with v.check("the plugin's scale is one Mul at every opset from 9 on"):
-        for opset, shape, factor in SCALE:
-            title = _scale_title(opset, shape, factor)
-            with about(title):
-                scale[title] = model = _ported(v, title, "relics::scale", opset, shape)
-                graphs.expect_ops(model, {"Mul": 1})
-                nodes.expect_alone(model, "Mul")
-                graphs.expect_valid(model)
-        with about(_twice_title()):
-            twice = _ported(v, _twice_title(), "relics::scale", TWICE[0], (2, 3))
+        for case in SCALE:
+            with about(case.title):
+                scale[case] = model = exported(v, SCALE_OP, case)
+                expect_single(model, "Mul")
+                expect_valid(model)
+        with about(TWICE.title):
+            twice = exported(v, SCALE_OP, TWICE)
             graphs.expect_ops(twice, {"Mul": 2, "Add": 1})
     with v.require("no invalid model of cosh at opsets 7 and 8"):
-        for opset, shape in OLD:
-            title = _cosh_title(opset, shape)
-            if v.error(title):
+        for case in OLD:
+            if v.error(case.title):
                 continue
             try:
-                model = v.model(title)
+                model = v.model(case.title)
                 graphs.expect_valid(model)
             except WrongAnswer as error:
                 raise WrongAnswer(
-                    f"{title}: the export writes a model that is not valid: {str(error).rstrip('.')}. "
+                    f"{case.title}: the export writes a model that is not valid: {str(error).rstrip('.')}. "
                     "Below opset 9 the look-up goes up, so the registration at 9 answers here too. Register a function at 8 that refuses."
                 ) from None
-            with about(title):
-                _run_cosh(v, model, (4, 5))
+            with about(case.title):
+                _run_cosh(v, model, case, (4, 5))
     with v.check("cosh matches PyTorch, at sizes that were not exported"):
-        for opset, shape in COSH:
-            title = _cosh_title(opset, shape)
-            with about(title):
-                for size in (exporting.sizes(v.rng, len(shape)), (0,) * len(shape)):
-                    _run_cosh(v, cosh[title], size)
+        for case, model in cosh.items():
+            with about(case.title):
+                for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+                    _run_cosh(v, model, case, size)
     with v.check("scale matches PyTorch, at sizes that were not exported"):
-        for opset, shape, factor in SCALE:
-            title = _scale_title(opset, shape, factor)
-            with about(title):
-                for size in (exporting.sizes(v.rng, len(shape)), (0,) * len(shape)):
-                    x = np.asarray(v.rng.normal(scale=3, size=size), np.float32)
-                    (got,) = graphs.run(scale[title], {"x": x})
-                    _expect_scaled(got, x, factor)
-        with about(_twice_title()):
-            _, first, second = TWICE
+        expect_numbers(v, SCALE_OP, scale, lambda case: expected_scale(*case.numbers))
+        with about(TWICE.title):
+            first, second = map(np.float32, TWICE.numbers)
             x = np.asarray(v.rng.normal(scale=3, size=exporting.sizes(v.rng, 2)), np.float32)
-            (got,) = graphs.run(twice, {"x": x})
-            right = (x * np.float32(first) + 1) * np.float32(second)
-            expect_close(got, right, name=f"the result for {describe(x)}")
-
-
-def _expect_scaled(got: np.ndarray, x: np.ndarray, factor: float) -> None:
-    """One product in float32: the factor is rounded once, and the product once, so 2^-23 of the value and less than 1e-6."""
-    exporting.expect_shape(got, x.shape, (), describe(x))
-    expected_scale(factor).judge(got, x, name=f"scale of {describe(x)} by {factor:g}")
+            got = run(twice, SCALE_OP, TWICE, {"x": x})
+            expect_close(got, (x * first + 1) * second, name=f"the result for {describe(x)}")
 
 
 def expected_scale(factor: float) -> Expected:
+    """One product in float32: the factor is rounded once, and the product once, so 2^-23 of the value and less than 1e-6."""
     return Expected(
         lambda x: x * np.float32(factor),
         {
@@ -188,12 +143,12 @@ def expected_scale(factor: float) -> Expected:
     )
 
 
-def _run_cosh(v: Judge, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
+def _run_cosh(v: Judge, model: onnx.ModelProto, case: Case, size: tuple[int, ...]) -> None:
     for bound in (4, 80):  # e^80 is 5e34, and its square leaves the range of float32
         x = np.asarray(v.rng.uniform(-bound, bound, size=size), np.float32)
         x.flat[:1] = bound  # the largest is always there
-        (got,) = graphs.run(model, {"x": x})
-        EXPECTED_COSH.judge(got, x, name=f"cosh of {describe(x)}, numbers up to {bound}")
+        name = f"cosh of {describe(x)}, numbers up to {bound}"
+        expect(model, COSH_OP, case, {"x": x}, EXPECTED_COSH, name)
 
 
 EXPECTED_COSH = Expected(

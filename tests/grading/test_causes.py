@@ -78,8 +78,8 @@ def _gelu(rng: np.random.Generator) -> Iterator[Judged]:
 
 
 def _scale(rng: np.random.Generator) -> Iterator[Judged]:
-    for _, _, factor in c09.SCALE:
-        yield c09.expected_scale(factor), [np.asarray(rng.normal(scale=3, size=(4, 5)), np.float32)]
+    for case in c09.SCALE:
+        yield c09.expected_scale(*case.numbers), [np.asarray(rng.normal(scale=3, size=(4, 5)), np.float32)]
 
 
 # The runs of each exercise in the order of its judge: the first that rejects a mistake has to tell it.
