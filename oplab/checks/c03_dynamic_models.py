@@ -404,9 +404,7 @@ def collect_tensor_scale_ts(c: Collect) -> None:
     inputs = {"x": torch.full(shape, 0.5), "factors": torch.tensor(factors)}
     axes = {"x": dict(enumerate(["batch", "channels", "height", "width"])), "out": dict(enumerate("nchw"))}
     for opset in TS_OPSETS:
-        title, path = f"opset {opset}", c.scratch / f"{opset}.onnx"
-        c.attempt(title, exporting.export, function, inputs, opset, path, axes=axes)
-        c.file(title, path)
+        exporting.record(c, f"opset {opset}", function, inputs, opset, axes=axes)
 
 
 def judge_tensor_scale_ts(v: Judge) -> None:

@@ -302,7 +302,7 @@ def collect_my_add_function(c: Collect) -> None:
             for entry in torch.autograd.grad(results[place], (a, b), upstream, retain_graph=True, allow_unused=True)
         ]
 
-    for number, case in enumerate(SUMS):
+    for case in SUMS:
         alpha, beta = coefficients(c.rng)
         arrays, title = [*pair(c.rng, case), pair(c.rng, case)[0]], case.title(alpha, beta)
         inputs = {name: tensor(array, case) for name, array in zip("ab", arrays[:2], strict=True)}
@@ -310,14 +310,12 @@ def collect_my_add_function(c: Collect) -> None:
         for wanted in ASKED:
             name = f"gradients of {wanted} {title}"
             c.value(name, c.attempt(name, gradients, case, arrays, (alpha, beta), wanted))
-        path = c.scratch / f"{number}.onnx"
         axes = {name: {0: f"{name}0"} for name in ("a" if case.row else "ab")}
 
         def added(a, b, alpha=alpha, beta=beta):
             return function.apply(a, b, alpha, beta)
 
-        c.attempt(f"export of {title}", exporting.export, added, inputs, case.opset, path, axes=axes)
-        c.file(f"export of {title}", path)
+        exporting.record(c, f"export of {title}", added, inputs, case.opset, axes=axes)
     arrays = [c.rng.normal(size=CHAIN_SHAPE) for _ in range(3)]
     numbers = chain_numbers(c.rng)
     kept = [torch.from_numpy(array.copy()) for array in arrays[:2]]
@@ -330,9 +328,8 @@ def collect_my_add_function(c: Collect) -> None:
             a = function.apply(a, b, alpha, beta)
         return a
 
-    inputs = {name: torch.from_numpy(array.astype(np.float32)) for name, array in zip("ab", arrays, strict=False)}
-    c.attempt(CHAIN, exporting.export, chained, inputs, 13, c.scratch / "chain.onnx", axes={})
-    c.file(CHAIN, c.scratch / "chain.onnx")
+    inputs = {name: array.astype(np.float32) for name, array in zip("ab", arrays, strict=False)}
+    exporting.record(c, CHAIN, chained, inputs, 13, axes={})
 
 
 ASKED = ("ab", "a", "b")  # the inputs that want a gradient
@@ -539,24 +536,19 @@ def collect_dynamic_resize_plugin(c: Collect) -> None:
         "dynamic_resize, then InstanceNorm2d": norm,
         "dynamic_resize, then the upper half": lambda y: y[:, :, : y.shape[2] // 2],
     }
-    for number, case in enumerate(RESIZED):
-        x = torch.from_numpy(c.rng.uniform(size=EXPORTED_AT).astype(np.float32))
-        inputs = {"x": x, "factor": torch.tensor([2.0])}
-        path = c.scratch / f"{number}.onnx"
+    for case in RESIZED:
+        inputs = {"x": c.rng.uniform(size=EXPORTED_AT).astype(np.float32), "factor": torch.tensor([2.0])}
 
         def taller(x, factor, then=behind[case.behind]):
             return then(function.apply(x, factor))
 
         axes = {"x": {0: "n", 2: "h", 3: "w"}} if case.dynamic else {}
-        c.attempt(case.title, exporting.export, taller, inputs, case.opset, path, axes=axes)
-        c.file(case.title, path)
-    inputs = {name: torch.from_numpy(value) for name, value in two_images(c.rng).items()}
+        exporting.record(c, case.title, taller, inputs, case.opset, axes=axes)
 
     def both(x, z, factor, factor_z):
         return function.apply(x, factor), function.apply(z, factor_z)
 
-    c.attempt(TWO, exporting.export, both, inputs, 13, c.scratch / "two.onnx", outputs=("y", "w"), axes={})
-    c.file(TWO, c.scratch / "two.onnx")
+    exporting.record(c, TWO, both, two_images(c.rng), 13, outputs=("y", "w"), axes={})
 
 
 def judge_dynamic_resize_plugin(v: Judge) -> None:
@@ -727,7 +719,7 @@ def collect_knn_plugin(c: Collect) -> None:
     import torch
 
     function = the_function(c, "knn_plugin")
-    for number, case in enumerate(QUERIES):
+    for case in QUERIES:
 
         def query(*tensors, case=case):
             rest = iter(tensors[2:])
@@ -743,19 +735,15 @@ def collect_knn_plugin(c: Collect) -> None:
             )
             c.value(title, c.attempt(title, query, *tensors))
             c.value(f"{title}: inputs afterwards", tensors)
-        inputs = {name: torch.from_numpy(value) for name, value in cloud(c.rng, case, *EXAMPLE).items()}
+        inputs = cloud(c.rng, case, *EXAMPLE)
         axes = {name: {0: name[0] + str(place)} for place, name in enumerate(inputs)}
-        path = c.scratch / f"{number}.onnx"
-        c.attempt(case.title, exporting.export, query, inputs, case.opset, path, outputs=case.outputs, axes=axes)
-        c.file(case.title, path)
-    inputs = {name: torch.from_numpy(value) for name, value in cloud(c.rng, QUERIES[1], *BOTH_COUNTS).items()}
+        exporting.record(c, case.title, query, inputs, case.opset, outputs=case.outputs, axes=axes)
+    inputs = cloud(c.rng, QUERIES[1], *BOTH_COUNTS)
 
     def both(xyz, offset, new_xyz, new_offset):
         return *function.apply(3, True, xyz, offset), function.apply(2, False, xyz, offset, new_xyz, new_offset)
 
-    path = c.scratch / "both.onnx"
-    c.attempt(BOTH, exporting.export, both, inputs, 13, path, outputs=("idx", "dist", "idx2"), axes={})
-    c.file(BOTH, path)
+    exporting.record(c, BOTH, both, inputs, 13, outputs=("idx", "dist", "idx2"), axes={})
 
 
 def judge_knn_plugin(v: Judge) -> None:
