@@ -13,7 +13,6 @@ from oplab.course.stubs import line_of
 from oplab.errors import OplabError
 
 CORE_MINUTES = 120  # the core of a chapter fits into one sitting
-SLACK = 10  # minutes by which a chapter may promise more than its contents take
 COLUMNS = 96  # a code line of a lesson or a stub: what a notebook shows next to its side bar at 1280 pixels
 PROSE = 72  # a line of a docstring or comment of a stub: what JupyterLab's editor shows next to the panel
 _COMMENT = re.compile(r"\s*(#|//) (?!TODO |    )")  # but the goal of an exercise and, after five blanks, code
@@ -26,28 +25,31 @@ def source_of(course: Course, chapter: Chapter) -> Path:
     return course.root / "notebooks" / "src" / f"{chapter.stem}.py"
 
 
+def minutes(course: Course, chapter: Chapter) -> tuple[int, int]:
+    """What a chapter takes, in minutes: its core, and what is deeper. Both are its exercises and reading its lesson, in steps of five."""
+    source = source_of(course, chapter)
+    reading = prose.reading_minutes(source) if source.is_file() else (0.0, 0.0)
+    if not chapter.minutes:
+        reading = 0.0, sum(reading)
+    core, deeper = (
+        sum(exercise.minutes for exercise in chapter.exercises if exercise.deeper == part) + int(reading[part] / 5) * 5
+        for part in (False, True)
+    )
+    return core, deeper
+
+
 def minutes_add_up(course: Course) -> Iterator[Problem]:
     """A chapter's minutes are those of its exercises and of reading its lesson, for its core and for what is deeper."""
     for chapter in course.chapters:
-        source = source_of(course, chapter)
-        reading = prose.reading_minutes(source) if source.is_file() else (0.0, 0.0)
-        if not chapter.minutes:
-            reading = 0.0, sum(reading)
-        for deeper, promised in enumerate((chapter.minutes, chapter.deeper_minutes)):
-            what = "what is deeper" if deeper else "its core"
-            work = sum(exercise.minutes for exercise in chapter.exercises if exercise.deeper == deeper)
-            least = work + int(reading[deeper] / 5) * 5  # no reader is more exact
-            if not least <= promised <= least + SLACK:
-                yield (
-                    chapter.stem,
-                    f"{what} takes {least} minutes, {work} for exercises and {least - work} for the lesson, and the chapter "
-                    f"says {promised}.",
-                )
-        if chapter.minutes > CORE_MINUTES:
+        core, deeper = minutes(course, chapter)
+        if chapter.exercises and (core, deeper) != (chapter.minutes, chapter.deeper_minutes):
             yield (
                 chapter.stem,
-                f"its core takes {chapter.minutes} minutes; at most {CORE_MINUTES} fit into one sitting.",
+                f"it takes {core} minutes, and {deeper} for what is deeper; course.toml has {chapter.minutes} and "
+                f"{chapter.deeper_minutes}. `oplab author c{chapter.stem[:2]}` writes them.",
             )
+        if core > CORE_MINUTES:
+            yield chapter.stem, f"its core takes {core} minutes; at most {CORE_MINUTES} fit into one sitting."
         if not chapter.exercises:
             yield chapter.stem, "it has no exercise, so no points."
 

@@ -1,6 +1,9 @@
-"""What is made from the sources: the stubs, and in the lessons the links to a stub's line."""
+"""What is made from the sources: the stubs, in the lessons the links to a stub's line, and how long each chapter takes."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 from oplab.authoring import lesson_rules
 from oplab.course import answers
@@ -13,9 +16,10 @@ def make_stubs(course: Course, write: bool = True) -> tuple[list[str], list[str]
     """Make ``exercises/`` from ``solutions/``. A file that differs is replaced, and kept in ``build/backup/``.
 
     The lessons' links (``../exercises/c05_writing_symbolic.py#line=59``) follow: each leads to the exercise whose check is next.
+    So do the chapters' minutes in ``course.toml`` and their hours in the README.
 
     Returns:
-        the stubs that differed, and a sentence for each file that was kept and each lesson that has changed.
+        the stubs that differed, and a sentence for each file that was kept and each other file that has changed.
     """
     differ, said = [], []
     for solution in sorted((course.root / "solutions").rglob("*.*")):
@@ -41,4 +45,36 @@ def make_stubs(course: Course, write: bool = True) -> tuple[list[str], list[str]
             said.append(
                 f"The links of lesson {number} have changed: `python tools/notebooks.py --text {number}` takes them over."
             )
+    for path, text in timed(course).items() if write else ():
+        if path.read_text(encoding="utf-8") != text:
+            write_atomically(path, text)
+            said.append(f"{path.relative_to(course.root)}: how long the chapters take.")
     return differ, said
+
+
+def timed(course: Course) -> dict[Path, str]:
+    """The manifest, the README and the page for teachers, with the minutes and hours of their chapters as they are now."""
+    manifest = course.root / "course.toml"
+    texts = {manifest: manifest.read_text(encoding="utf-8")}
+    pages = [course.root / "README.md", course.root / "docs" / "teaching.md"]
+    texts |= {page: page.read_text(encoding="utf-8") for page in pages if page.is_file()}
+    total = 0
+    for chapter in course.chapters:
+        core, deeper = lesson_rules.minutes(course, chapter)
+        total += 0 if chapter.appendix else core
+        more = f"deeper_minutes = {deeper}\n" if deeper else ""
+        entry = rf'(^stem = "{chapter.stem}"\n(?:(?!\[\[|minutes).*\n)*minutes = )\d+(.*\n)(?:deeper_minutes = .*\n)?'
+        texts[manifest] = re.sub(entry, rf"\g<1>{core}\2{more}", texts[manifest], flags=re.MULTILINE)
+        row = rf"^(\| \[{chapter.stem[:2]} .+\) \|.+) \| \S+ \| \S+ \|$"
+        for page in pages:
+            if page in texts:
+                texts[page] = re.sub(row, rf"\1 | {_hours(core)} | {_hours(deeper)} |", texts[page], flags=re.MULTILINE)
+    for page in pages:
+        if page in texts:
+            texts[page] = re.sub(r"(core path takes about )\d+( hours)", rf"\g<1>{round(total / 60)}\2", texts[page])
+    return texts
+
+
+def _hours(minutes: int) -> str:
+    """To the half hour, which no reader keeps more exactly."""
+    return f"{round(minutes / 30) / 2:g}" if minutes else "–"

@@ -20,7 +20,11 @@ from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import write_atomically
 
-_AFTER_CORE = re.compile(r"^# %% \[markdown\][^\n]*\n# ## (?:Deeper: |Five questions)", re.MULTILINE)
+# What comes after the core of a lesson, and after what is deeper.
+_AFTER = {
+    deeper: re.compile(rf"^# %% \[markdown\][^\n]*\n# ## (?:{next_}Five questions)", re.MULTILINE)
+    for deeper, next_ in ((False, "Deeper: |"), (True, ""))
+}
 _LETTERS = {"str": "s", "float": "f", "int": "i", "bool": "b", "List[int]": "is", "List[float]": "fs"}  # of parse_args
 _NUMBERS = {
     "s": '""',
@@ -49,6 +53,7 @@ class Plan:
         title: the chapter's title; needed for a new chapter, must be left out for one that exists.
         kind: one of :data:`oplab.course.manifest.KINDS`, or ``symbolic``: Python that maps an operator to ONNX.
         operator: of a symbolic function, ``aten::gelu``.
+        deeper: whether it is optional, in the last of the lesson's deeper sections.
     """
 
     id: str
@@ -59,6 +64,7 @@ class Plan:
     difficulty: int = 2
     minutes: int = 10
     operator: str = ""
+    deeper: bool = False
 
     @property
     def python(self) -> bool:
@@ -88,6 +94,11 @@ def create(course: Course, plan: Plan) -> list[Path]:
             raise OplabError(f"The {what} {text!r} has to be one line of text.")
     number, name = match.groups()
     chapter = next((entry for entry in course.chapters if entry.stem[:2] == number), None)
+    if plan.deeper and not (chapter and chapter.deeper):
+        raise OplabError(
+            f"Chapter {number} has no deeper section.",
+            "Add one to its lesson, and its title to `deeper` in course.toml; or leave --deeper out.",
+        )
     stem = _stem(number, chapter, plan.title)
     texts = _Writer(course, plan, stem, name, chapter).texts()
     _validate(course, plan, texts)
@@ -118,6 +129,7 @@ class _Writer:
             "builds_on": _toml(
                 [entry.id for entry in course.chapters if entry.stem < stem and not entry.appendix][-1:]
             ),
+            "deeper_line": "deeper = true\n" if plan.deeper else "",
             "kind_line": "" if plan.python else f'kind = "{plan.kind}"\n',
             "toml_goal": _toml(plan.goal),
             "toml_title": _toml(plan.title),
@@ -175,9 +187,9 @@ class _Writer:
         return {path: self._fresh(path, "mutant.symbolic" if self.plan.operator else "mutant.toml")}
 
     def _lesson(self, path: Path) -> str:
-        """The lesson with the exercise's cells after its core: before the deeper sections and the questions, where it has them."""
+        """The lesson with the exercise's cells at the end of its core, or of what is deeper: before what comes next, if anything does."""
         before = _text(path) if path.exists() else self._filled("notebook.py")
-        after = _AFTER_CORE.search(before)
+        after = _AFTER[self.plan.deeper].search(before)
         at = after.start() if after else len(before)
         return f"{before[:at].rstrip()}\n{self._filled('notebook_cell.py').rstrip()}\n\n{before[at:]}".rstrip() + "\n"
 
@@ -240,6 +252,7 @@ def _mapping(operator: str) -> dict[str, str]:
             f"{operator} does not return one tensor.", "Leave --kind and --operator out, and write its check."
         )
     free, tensors, arguments, letters, call = iter("xyzuvw"), [], [], [], []
+    numbers: list[str] = []  # what the cases have for each argument that is not a tensor
     for argument in schema.arguments:
         letter = _LETTERS.get(re.sub(r"Optional\[(.+)\]", r"\1", str(argument.type)), "v")
         arguments.append(next(free) if str(argument.type) == "Tensor" else argument.name)
@@ -247,8 +260,10 @@ def _mapping(operator: str) -> dict[str, str]:
         if str(argument.type) == "Tensor":
             tensors.append(arguments[-1])
             call.append(arguments[-1])
-        elif not argument.has_default_value():
-            call.append(f"{argument.name}={_NUMBERS.get(letter, '1')}")
+        else:
+            call.append(f"{argument.name}=case.numbers[{len(numbers)}]")
+            given = json.dumps(argument.default_value) if letter == "s" else repr(argument.default_value)
+            numbers.append(given if argument.has_default_value() else _NUMBERS.get(letter, "1"))
     later = [opset for opset in own(operator) if opset > 9]
     versions = ", ".join(map(str, [9, *later])) if later else "9,"
     return {
@@ -261,6 +276,8 @@ def _mapping(operator: str) -> dict[str, str]:
         "letters_of_tensors": "".join(tensors),
         "sum": " + ".join(tensors),
         "call": ", ".join(call),
+        "numbers": f", ({', '.join(numbers)},)" if numbers else "",
+        "other_numbers": "  # WRITE: other numbers, too, each with call= for messages" if numbers else "",
         "versions": versions,
         "hidden": _HIDDEN.format(operator=operator, opset=later[-1], versions=versions) if later else "",
     }

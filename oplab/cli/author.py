@@ -33,12 +33,15 @@ def new_exercise(
     points: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="what a pass is worth")] = 2,
     difficulty: Annotated[int, typer.Option(metavar="N", min=1, max=5, help="1 is easy")] = 2,
     minutes: Annotated[int, typer.Option(metavar="N", min=1, max=600, help="how long it takes a learner")] = 10,
+    deeper: Annotated[
+        bool, typer.Option("--deeper", help="optional, in the last deeper section of the lesson")
+    ] = False,
 ) -> None:
     """Begin an exercise: solution, stub, check and mutant."""
     from oplab.authoring.new import Plan, create
 
     course = load_course()
-    plan = Plan(id, goal, title, kind, points, difficulty, minutes, operator)
+    plan = Plan(id, goal, title, kind, points, difficulty, minutes, operator, deeper)
     for path in create(course, plan):
         print(path.relative_to(course.root))
     print(f"\nThe parts that you write are marked WRITE:. `oplab lint-course {id}` lists what is still missing.")
@@ -157,26 +160,27 @@ def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed:
     """Grade known answers, with a bar on stderr. With ``repeat``, which can take hours, findings are printed at once, else in order.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C, after a line that says how far it was.
+        KeyboardInterrupt: Ctrl-C, after what was found and a line that says how far it was.
     """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 
     from oplab.authoring import lint
 
-    total, ended, bad = len(trials) * repeat, 0, 0
+    total, ended = len(trials) * repeat, 0
+    bad: list[lint.Finding] = []
 
     def done(finding: lint.Finding | None) -> None:
-        nonlocal ended, bad
+        nonlocal ended
         ended += 1
         if finding is not None:
-            bad += 1
+            bad.append(finding)
             if repeat > 1:
                 print(finding, flush=True)
-            progress.update(task, description=f"grading known answers, {bad} findings")
+            progress.update(task, description=f"grading known answers, {len(bad)} findings")
         progress.advance(task)
         if not console.is_terminal and repeat > 1 and ended % len(trials) == 0:
-            print(f"{ended} of {total} runs, {bad} findings", file=sys.stderr, flush=True)
+            print(f"{ended} of {total} runs, {len(bad)} findings", file=sys.stderr, flush=True)
 
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
@@ -186,7 +190,9 @@ def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed:
             task = progress.add_task("grading known answers", total=total)
             found = lint.run(course, trials, jobs, done, repeat, seed)
     except KeyboardInterrupt:
-        print(f"\n{ended} of {total} runs, {bad} findings.", file=sys.stderr)
+        for finding in bad if repeat == 1 else ():
+            print(finding)
+        print(f"\n{ended} of {total} runs, {len(bad)} findings.", file=sys.stderr)
         raise
     if repeat == 1:
         for finding in found:

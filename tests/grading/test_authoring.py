@@ -78,10 +78,10 @@ BROKEN = {
     "no pairs": (table("odd", 'edits = [["2 * x"]]'), "odd: edits has to be a list of pairs of strings"),
     "minutes": (
         edit("course.toml", "minutes = 10\n\n", "minutes = 9\n\n"),
-        "its core takes 10 minutes, 10 for exercises and 0 for the lesson, and the chapter says 9.",
+        "it takes 10 minutes, and 0 for what is deeper; course.toml has 9 and 0. `oplab author c05` writes them.",
     ),
     "too many minutes": (
-        edit("course.toml", "minutes = 10\n\n", "minutes = 121\n\n"),
+        edit("course.toml", "difficulty = 2\nminutes = 10\n", "difficulty = 2\nminutes = 121\n"),
         "its core takes 121 minutes; at most 120 fit into one sitting.",
     ),
     "a section that is not folded": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -22,7 +23,7 @@ from oplab.checks import c13_real_kernels as c13
 from oplab.checks import c16_capstone as c16
 from oplab.checks import c18_four_engines as c18
 from oplab.checks import cA1_cpp_in_an_hour as cA1
-from oplab.checks import exporting
+from oplab.checks import exporting, symbolic
 from oplab.checks.expected import Expected
 from oplab.checks.references.points import filled, neighbours
 from oplab.checks.references.resizing import expect_resized, resized
@@ -95,6 +96,24 @@ RUNS: dict[str, Callable[[np.random.Generator], Iterator[Judged]]] = {
     "c09.port_register_op, cosh": partial(_powers, expected=c09.EXPECTED_COSH),
     "c09.port_register_op, scale": _scale,
 }
+
+
+def _drawn(rng: np.random.Generator, cases: list[symbolic.Case], expected: Callable) -> Iterator[Judged]:
+    for case in cases:
+        inputs = inspect.signature(expected(case).right).parameters
+        size = exporting.sizes(rng, len(case.shape))
+        yield expected(case), [np.asarray(rng.normal(scale=3, size=size), case.dtype) for _ in inputs]
+
+
+# What `oplab new-exercise --kind symbolic` writes needs no line above.
+for _path in (ROOT / "oplab" / "checks").glob("c*.py"):
+    _names = vars(importlib.import_module(f"oplab.checks.{_path.stem}"))
+    for _name in [name.removesuffix("_cases") for name in _names if name.endswith("_cases")]:
+        if f"expected_{_name}" in _names and isinstance(_names[f"{_name}_cases"], list):
+            RUNS.setdefault(
+                f"{_path.stem[:3]}.{_name}",
+                partial(_drawn, cases=_names[f"{_name}_cases"], expected=_names[f"expected_{_name}"]),
+            )
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -80,6 +80,8 @@ def test_a_mapping_is_made_from_the_operator_s_schema(fresh, server):
     problems = {
         each.name or each.kind: each.problem(lint.attempt(course, each, server)) for each in lint.trials(course)
     }
+    text = (fresh / "oplab" / "checks" / "c05_maps.py").read_text()
+    assert "gelu(x, approximate=case.numbers[0])" in text and '(2, 3), ("none",))' in text
     shared = ["never_registered", "too_late", "another_operator_too", "twice", "hidden_by_pytorch"]
     assert problems == dict.fromkeys(["stub", "edited stub", "solution", *shared], "")
 
@@ -106,6 +108,7 @@ def everything(root: Path) -> dict[Path, bytes]:
         (Plan("c05.x", "x", kind="symbolic"), None, "--kind symbolic and --operator belong together."),
         (Plan("c05.x", "x", kind="symbolic", operator="aten::gellu"), None, "PyTorch has no operator 'aten::gellu'."),
         (Plan("c07.x", "x"), None, "There is no chapter 07 yet."),
+        (Plan("c05.x", "x", deeper=True), None, "Chapter 05 has no deeper section."),
         (Plan("c05.x", "x", "Another title"), None, "is called 'Twice, and more'."),
         (
             Plan("c05.x", "x"),
