@@ -110,7 +110,15 @@ class Server:
         self.kept: Path | None = self._folders.enter_context(scratch_folder()) if keep else None
 
     @classmethod
-    def shared(cls, course: Course, preload: Sequence[str] = (), *, host: bool = False, keep: bool = False) -> Server:
+    def shared(
+        cls,
+        course: Course,
+        preload: Sequence[str] = (),
+        *,
+        host: bool = False,
+        keep: bool = False,
+        track: str = "exercises",
+    ) -> Server:
         """The server that all processes of a learner share for a course (:mod:`oplab.grading.shared`).
 
         Args:
@@ -118,11 +126,12 @@ class Server:
             preload: what to warm up where this object has to start a server; a host warms up everything.
             host: whether to be the course's host if there is none, and to take over where it ends.
             keep: as for :class:`Server`.
+            track: the answers that are graded; each has a server.
         """
         # The same for whoever starts it: a worker finds the course by these.
-        env = {"OPLAB_ROOT": str(course.root), "OPLAB_TRACK": "exercises"}
+        env = {"OPLAB_ROOT": str(course.root), "OPLAB_TRACK": track}
         preload = preloads(course.exercises) if host else preload
-        return cls(preload, env=env, keep=keep, share=Share(course.root, host))
+        return cls(preload, env=env, keep=keep, share=Share(course.root, host, track))
 
     def __enter__(self) -> Server:
         return self

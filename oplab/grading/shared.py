@@ -47,7 +47,7 @@ def folder() -> Path | None:
     return where if mine else None
 
 
-def address(root: Path, ending: str = "sock") -> Path | None:
+def address(root: Path, ending: str) -> Path | None:
     """The path of the socket, or of another file, of the course in ``root``; None where :func:`folder` is None."""
     where = folder()
     name = hashlib.blake2b(os.fsencode(root.resolve()), digest_size=10).hexdigest()
@@ -102,11 +102,12 @@ class Share:
     Args:
         root: the course's folder.
         host: whether it may be the host.
+        track: as for :meth:`oplab.grading.client.Server.shared`.
     """
 
-    def __init__(self, root: Path, host: bool):
-        self._address = address(root)
-        self._lock = ProcessLock(address(root, "host") if host else None)
+    def __init__(self, root: Path, host: bool, track: str = "exercises"):
+        self._address = address(root, f"{track}.sock")
+        self._lock = ProcessLock(address(root, f"{track}.host") if host else None)
         self._listening: socket.socket | None = None
 
     # --- the client's side ---

@@ -207,13 +207,11 @@ class Lesson:
             raise Interrupted(gettext("The check of {id} was stopped. Nothing was recorded.", id=exercise.id)) from None
 
     def _server(self, exercise: Exercise) -> Server:
-        """One server for the life of the notebook's kernel, or the one that JupyterLab or ``oplab watch`` has for the course."""
+        """One server for the life of the kernel, or the one that JupyterLab, ``oplab watch`` or ``make test`` has for the course."""
         preload = preloads([*self.chapter.exercises, exercise])
         key = (self._root, paths.track(), preload)
         if key not in _servers:
-            # The shared server grades what is in exercises/.
-            mine = paths.track() == "exercises"
-            _servers[key] = Server.shared(self.course, preload) if mine else Server(preload)
+            _servers[key] = Server.shared(self.course, preload, track=paths.track())
             atexit.register(_servers[key].close)
         return _servers[key]
 

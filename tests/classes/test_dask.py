@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-pytest.importorskip("distributed", reason="Dask is an extra, which `make test` installs where pip has it")
+pytest.importorskip("distributed", reason="Dask is an extra, which `make test-all` installs where pip has it")
 
 import dask.config
 
@@ -15,6 +15,8 @@ from oplab.errors import OplabError
 from tests.support import dask_lab
 from tests.support.dask_lab import Lab, certificates, kill, task, wait
 from tests.support.fixture_course import copy_course
+
+pytestmark = pytest.mark.nightly
 
 numbers = itertools.count()  # no two tasks of this file have a key in common
 
@@ -81,7 +83,6 @@ def count(lab: Lab, tasks: list[dict]) -> list[int]:
     return [runs.count(one["key"]) for one in tasks]
 
 
-@pytest.mark.nightly
 class TestOnTwoWorkers:
     @pytest.fixture(autouse=True)
     def both(self, pair):
@@ -122,20 +123,17 @@ def other(course, tmp_path):
 
 
 class TestNothingCanRun:
-    @pytest.mark.nightly
     def test_other_versions(self, single, grading, other):
         single.start_worker(nanny=False, OPLAB_ROOT=other)
         with pytest.raises(OplabError, match="has other versions than this machine.*: course .* instead of"):
             list(grading(single).submit(make_tasks("")))
         assert not single.runs()
 
-    @pytest.mark.nightly
     def test_no_slot(self, single, grading):
         single.start_worker(nanny=False, slots=0)
         with pytest.raises(OplabError, match="No worker of tcp://.* offers the resource slot"):
             list(grading(single).submit(make_tasks("")))
 
-    @pytest.mark.nightly
     def test_a_killed_scheduler(self, single, grading, tmp_path):
         single.start_worker(nanny=False)
         verdicts = []

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("distributed", reason="Dask is an extra, which `make test` installs where pip has it")
+pytest.importorskip("distributed", reason="Dask is an extra, which `make test-all` installs where pip has it")
 
 from oplab.grading import processes
 from tests.support.dask_lab import SECONDS, command_of, kill, wait
 from tests.support.fixture_course import command, copy_course, own_libraries
+
+pytestmark = pytest.mark.nightly
 
 LEARNERS = [f"l{number:02}" for number in range(12)]
 
@@ -89,7 +91,6 @@ def test_a_class_of_three(place):
     assert (run.grades / "grades.csv").read_text() == "login,name,c01,total\nl00,,1,1\nl01,,0,0\nl02,,1,1\n"
 
 
-@pytest.mark.nightly
 def test_whatever_is_killed_the_grades_are_the_same(place):
     let(place, len(LEARNERS))
     quiet = Command(place, "quiet", "--jobs", "2")

@@ -124,13 +124,13 @@ def test_a_client_uses_the_hosts_server(common):
 
 
 def test_only_its_user_can_open_the_socket(small, host):
-    place = address(small.root)
+    place = address(small.root, "exercises.sock")
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     host.stdin.close()
     assert host.wait(60) == 0
     assert not place.exists()
-    assert not address(small.root, "host").exists()
+    assert not address(small.root, "exercises.host").exists()
 
 
 def test_a_folder_that_others_can_open_is_not_used(monkeypatch, tmp_path):
@@ -163,7 +163,7 @@ def test_a_host_that_is_killed_leaves_clients_working(small, host):
     with Server.shared(small) as client:
         assert check(small, client) == "passed"
         kill_with_server(host)
-        assert address(small.root).exists(), "a killed process cannot remove its socket"
+        assert address(small.root, "exercises.sock").exists(), "a killed process cannot remove its socket"
         assert check(small, client) == "passed"  # on its own server
         assert len(fork_servers(os.getpid())) == 1
     with Server.shared(small, host=True) as second:  # the old socket is not in the way
@@ -251,7 +251,7 @@ def test_a_learners_code_gets_no_supervisor(common):
     import json, socket, sys
     from oplab.grading import integrity, shared
     conn = socket.socket(socket.AF_UNIX)
-    conn.connect({str(address(small.root))!r})
+    conn.connect({str(address(small.root, "exercises.sock"))!r})
     conn.sendall(shared._line(dict(package=shared._package(), python=sys.prefix)))
     print(conn.recv(1000).decode().strip())
     '''

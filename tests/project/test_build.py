@@ -155,6 +155,7 @@ class TestProject:
         build_project(open_project(project.folder / "cpp"), say=said.append)  # from a folder in it
         assert len(said) == 3 and all("up to date" in line for line in said)
 
+    @pytest.mark.nightly
     def test_tests_pass_and_fail(self, project):
         assert run_tests(project, ["-k", "nothing"], say=str) == 2  # no test ran: not a pass
         (project.folder / "tests/test_more.py").write_text("def test_more():\n    assert 0\n")

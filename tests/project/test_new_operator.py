@@ -143,6 +143,7 @@ soft_add.soft_add
 """
 
 
+@pytest.mark.nightly
 def test_the_wheel(project, tmp_path):
     """Small, for every Python, with the files that a user needs; a machine without PyTorch runs its kernels."""
     env = {**os.environ, "ORT_INCLUDE_DIR": str(ort_include())}

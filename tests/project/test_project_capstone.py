@@ -23,6 +23,7 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
+@pytest.mark.nightly
 def test_the_report_of_a_project(copied, tmp_path):
     done = capstone(copied, "--to", tmp_path / "kept")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -157,14 +157,17 @@ def git(folder: Path, *words: str) -> None:
 def test_the_number_of_commits_chooses_the_part(monkeypatch, tmp_path: Path, capsys) -> None:
     monkeypatch.setattr(run_tests, "ROOT", tmp_path / "course")
     (tmp_path / "course").mkdir()
-    assert run_tests.part_of_today() == "0/8" and "shallow or missing" in capsys.readouterr().out
+    assert run_tests.part_of_today() == f"0/{run_tests.PARTS}" and "shallow or missing" in capsys.readouterr().out
     git(tmp_path / "course", "init", "-q")
-    for number in range(1, 10):
+    for number in range(1, 2 + run_tests.PARTS):
         git(tmp_path / "course", "commit", "-q", "--allow-empty", "-m", "x")
-        assert run_tests.part_of_today() == f"{number % 8}/8" and "number of commits" in capsys.readouterr().out
+        assert (
+            run_tests.part_of_today() == f"{number % run_tests.PARTS}/{run_tests.PARTS}"
+            and "number of commits" in capsys.readouterr().out
+        )
     git(tmp_path, "clone", "-q", "--depth", "2", f"file://{tmp_path}/course", "shallow")
     monkeypatch.setattr(run_tests, "ROOT", tmp_path / "shallow")
-    assert run_tests.part_of_today() == "0/8" and "shallow or missing" in capsys.readouterr().out
+    assert run_tests.part_of_today() == f"0/{run_tests.PARTS}" and "shallow or missing" in capsys.readouterr().out
 
 
 MISSING = {
