@@ -580,12 +580,13 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
             raise WrongAnswer(f"{wrong} {cause}")
     good = np.isclose(got, expected, rtol=1e-3, atol=10 * tolerance, equal_nan=True)
     pixels = good.all(axis=(0, 1)).ravel()  # right in every image and every channel
-    if (good | np.isnan(expected)).all() and np.isnan(got).any():
+    lost = (np.isnan(expected) & ~np.isnan(got)).any(axis=1)  # of each image and place
+    if (good | np.isnan(expected)).all() and not (lost & (feeds["mask"] != 0).all(axis=1)).any():
         wrong += " A NaN times a mask of 0 is NaN: no tap may be skipped."
     elif (good | np.isnan(expected)).all():
         wrong += (
             " A place with a NaN coordinate gives 0 here, and has to give NaN: `y > -1 && y < h` is false for a NaN, as it is for a place "
-            "far outside. Test both coordinates with `std::isnan` before you test whether the place is outside."
+            "far outside, and the other coordinate may be outside. Test both coordinates with `std::isnan` before you test whether the place is outside."
         )
     elif (good | np.isnan(got)).all():
         wrong += " The NaNs are not where they belong: test `y > -1 && y < h`, which is false for a NaN, before you compute weights."
@@ -924,7 +925,7 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) 
                 likely[
                     "The coordinates are large here, and the distances are not: take the differences of coordinates first. "
                     "|a|^2 + |b|^2 - 2ab loses them in float."
-                    if far_out
+                    if far_out and (got != idx).mean() > 0.02  # fewer are wrong by the search
                     else "Points are found that are too far away: a nearer one is in a voxel that was not searched. The search may end "
                     "when the next shell of voxels is farther away than the k-th point, not when k points are found."
                 ] = got

@@ -541,6 +541,8 @@ def _expect_node(bug: _Bug, answer: str, bugs: Sequence[_Bug]) -> None:
             why = " An error of exactly 1e-3 is rounding, too: error <= 1e-3." if early else f" {_above(bug)}"
         elif not early and not why:
             why = " After it the fault was not seen: ask for all values that are still needed, in every branch."
+            if np.isnan(list(errors.values())).any():
+                why += " And Python's max loses a NaN that does not come first."
         after = " It comes before the fault." if early else " It is in another branch."
         raise WrongAnswer(
             f"{name}: the result of {answer} is right (error {error:.1e}).{after} The first wrong node is {expected.name}.{why}"

@@ -202,8 +202,8 @@ def expect_alive(v: Judge, run: Run) -> str:
         )
     if events(v, run, "again"):
         raise WrongAnswer(
-            f"{run.title}: RegisterCustomOps returns a status that it has returned before. ONNX Runtime releases each one that it gets: "
-            "create a new one for each call."
+            f"{run.title}: RegisterCustomOps returns a status that it has returned before, or one that is released already. ONNX Runtime "
+            "releases each one that it gets: create a new one for each call, and `release()` it from an Ort::Status."
         )
     if state.startswith("ended"):
         asked = events(v, run, "asked")
