@@ -42,9 +42,7 @@ def make_stubs(course: Course, write: bool = True) -> tuple[list[str], list[str]
         if linked != text:
             write_atomically(source, linked)
             number = chapter.stem[:2]
-            said.append(
-                f"The links of lesson {number} have changed: `python tools/notebooks.py --text {number}` takes them over."
-            )
+            said.append(f"The links of lesson {number} have changed: `make notebooks CH={number}` takes them over.")
     for path, text in timed(course).items() if write else ():
         if path.read_text(encoding="utf-8") != text:
             write_atomically(path, text)

@@ -20,11 +20,12 @@ from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import write_atomically
 
-# What comes after the core of a lesson, and after what is deeper.
+# What comes after the core of a lesson, and after what is deeper; the heading may be in the middle of a cell.
 _AFTER = {
-    deeper: re.compile(rf"^# %% \[markdown\][^\n]*\n# ## (?:{next_}Five questions)", re.MULTILINE)
+    deeper: re.compile(rf"^(# %% \[markdown\][^\n]*\n)?# ## (?:{next_}Five questions)", re.MULTILINE)
     for deeper, next_ in ((False, "Deeper: |"), (True, ""))
 }
+_TODO = 96  # columns of the line in the stub that has the goal
 _LETTERS = {"str": "s", "float": "f", "int": "i", "bool": "b", "List[int]": "is", "List[float]": "fs"}  # of parse_args
 _NUMBERS = {
     "s": '""',
@@ -92,6 +93,8 @@ def create(course: Course, plan: Plan) -> list[Path]:
     for what, text in (("goal", plan.goal), ("title", plan.title)):
         if "\n" in text or (what == "goal" and not text.strip()):
             raise OplabError(f"The {what} {text!r} has to be one line of text.")
+    if (long := len(f"    # TODO {plan.id}: {plan.goal}") - _TODO) > 0:
+        raise OplabError(f"The goal is {long} characters too long for one line of the stub.", "Say it in fewer words.")
     number, name = match.groups()
     chapter = next((entry for entry in course.chapters if entry.stem[:2] == number), None)
     if plan.deeper and not (chapter and chapter.deeper):
@@ -191,7 +194,9 @@ class _Writer:
         before = _text(path) if path.exists() else self._filled("notebook.py")
         after = _AFTER[self.plan.deeper].search(before)
         at = after.start() if after else len(before)
-        return f"{before[:at].rstrip()}\n{self._filled('notebook_cell.py').rstrip()}\n\n{before[at:]}".rstrip() + "\n"
+        rest = before[at:] if not after or after[1] else f"# %% [markdown]\n{before[at:]}"
+        core = re.sub(r"(\n#?)*\Z", "", before[:at])  # a cell that is cut ends with an empty line of text
+        return f"{core}\n{self._filled('notebook_cell.py').rstrip()}\n\n{rest}".rstrip() + "\n"
 
     def _manifest(self) -> str:
         """The manifest with the new entry. Everything else stays as it is, to the byte."""

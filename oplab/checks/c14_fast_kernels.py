@@ -586,7 +586,8 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
     elif (good | np.isnan(expected)).all():
         wrong += (
             " A place with a NaN coordinate gives 0 here, and has to give NaN: `y > -1 && y < h` is false for a NaN, as it is for a place "
-            "far outside, and the other coordinate may be outside. Test both coordinates with `std::isnan` before you test whether the place is outside."
+            "far outside, and the other coordinate may be outside. Test both coordinates with `std::isnan` before you test whether the "
+            "place is outside."
         )
     elif (good | np.isnan(got)).all():
         wrong += " The NaNs are not where they belong: test `y > -1 && y < h`, which is false for a NaN, before you compute weights."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,10 @@ def collect(
     """Export what ``function`` makes of each case over the TorchScript path, every axis dynamic; each model or exception is evidence."""
     import torch
 
+    if twice := [
+        case.title for number, case in enumerate(cases) if case.title in [one.title for one in cases[:number]]
+    ]:
+        raise ValueError(f"two cases have the title {twice[0]!r}: give each its call=")
     for case in cases:
         shapes, dtype = case.shapes(operator.inputs), getattr(torch, case.dtype)
         ones = {name: torch.ones(shape, dtype=dtype) for name, shape in shapes.items()}
@@ -302,11 +307,21 @@ def expect(
 
 
 def judge(
-    v: Judge, operator: Operator, cases: Sequence[Case], expected: Callable[[Case], Expected], draw: Draw = normal
+    v: Judge,
+    operator: Operator,
+    cases: Sequence[Case],
+    expected: Callable[[Case], Expected],
+    draw: Draw = normal,
+    *,
+    special: Callable[[Case], Sequence[float]] = lambda case: (),
+    native: tuple[str, int] | None = None,
 ) -> dict[Case, onnx.ModelProto]:
     """Judge a mapping to ONNX's own nodes whose inputs and result have one shape; the models are for what else is to hold.
 
-    The arguments are those of :func:`expect_numbers`.
+    Args:
+        expected, draw: as for :func:`expect_numbers`.
+        special: numbers that are tried, too: where something overflows, 0, NaN.
+        native: ONNX's own operator and the opset from which the graph has to be this one node.
     """
     models: dict[Case, onnx.ModelProto] = {}
     with v.check("valid graphs of standard operators at each opset, without a Cast"):
@@ -314,4 +329,17 @@ def judge(
     if v.ok:
         with v.check("the numbers of PyTorch in the dtype of the inputs, at sizes that were not exported"):
             expect_numbers(v, operator, models, expected, draw)
+        tried = [(case, numbers) for case in cases if (numbers := list(special(case)))]
+        with v.check("special numbers") if tried else nullcontext():
+            for case, numbers in tried:
+                with about(case.title):
+                    feeds = {name: case.along(numbers) for name in operator.inputs}
+                    name = f"{operator.name.rpartition(':')[2]} of {numbers}"
+                    expect(models[case], operator, case, feeds, expected(case), name)
+    if v.ok and native:
+        with v.check(f"one {native[0]} from opset {native[1]} on"):
+            for case, model in models.items():
+                if case.opset >= native[1]:
+                    with about(case.title):
+                        expect_single(model, native[0])
     return models

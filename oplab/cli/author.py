@@ -118,13 +118,17 @@ def author(
         *said,
         sep="\n   ",
     )
+    course = load_course()  # with the minutes that were written
+    part = lint.only(course, chosen)
     findings = lint.lint(course, chosen)
     print(f"2. Rules: {len(findings)} findings.", *findings, sep="\n   ")
     trials = lint.trials(part)
     wrong = _graded(course, trials, jobs, 1, None) if trials else []
     print(f"3. Answers: {len(trials)} graded, {len(wrong)} findings.")
+    told = _causes(course, chosen)
+    print(f"4. Causes: {told or 'each declared mistake is told'}.")
     again = f"oplab author {' '.join(ids)}"
-    if findings or wrong:
+    if findings or wrong or told:
         print(f"Next: change what is named above, then run `{again}` again.")
         leave(1)
     if not notebook:
@@ -132,6 +136,19 @@ def author(
         return
     numbers = sorted(stem[:2] for stem in chapters)
     leave(subprocess.call([sys.executable, course.root / "tools" / "notebooks.py", *numbers]))
+
+
+def _causes(course: Course, chosen: set[str]) -> str:
+    """What ``tests/grading/test_causes.py`` has found for these exercises; empty if it is nothing, or if there are no such tests."""
+    tests = course.root / "tests" / "grading" / "test_causes.py"
+    if not tests.is_file():
+        return ""
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", tests, "-k", " or ".join(sorted(chosen))]
+    done = subprocess.run(command, cwd=course.root, capture_output=True, text=True)
+    if done.returncode in (0, 5):  # 5: no such test
+        return ""
+    print(done.stdout)
+    return f"not all are told; see above, or `{' '.join(map(str, command[1:]))}`"
 
 
 def translate(

@@ -100,7 +100,8 @@ RUNS: dict[str, Callable[[np.random.Generator], Iterator[Judged]]] = {
 
 def _drawn(rng: np.random.Generator, cases: list[symbolic.Case], expected: Callable) -> Iterator[Judged]:
     for case in cases:
-        inputs = inspect.signature(expected(case).right).parameters
+        parameters = inspect.signature(expected(case).right).parameters.values()
+        inputs = [one for one in parameters if one.default is one.empty]
         size = exporting.sizes(rng, len(case.shape))
         yield expected(case), [np.asarray(rng.normal(scale=3, size=size), case.dtype) for _ in inputs]
 
