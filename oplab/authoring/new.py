@@ -271,6 +271,9 @@ def _mapping(operator: str) -> dict[str, str]:
             numbers.append(given if argument.has_default_value() else _NUMBERS.get(letter, "1"))
     later = [opset for opset in own(operator) if opset > 9]
     versions = ", ".join(map(str, [9, *later])) if later else "9,"
+    tensor = max(place for place, part in enumerate(call) if "=" not in part)
+    call = [part.partition("=")[2] if "=" in part and place < tensor else part for place, part in enumerate(call)]
+    shown = re.sub(r"case\.(numbers\[\d+\])", r"{\1!r}", ", ".join(call))
     return {
         "operator": operator,
         "torch_name": f"{namespace}.{name}",
@@ -281,8 +284,9 @@ def _mapping(operator: str) -> dict[str, str]:
         "letters_of_tensors": "".join(tensors),
         "sum": " + ".join(tensors),
         "call": ", ".join(call),
-        "numbers": f", ({', '.join(numbers)},)" if numbers else "",
-        "other_numbers": "  # WRITE: other numbers, too, each with call= for messages" if numbers else "",
+        "numbers": "".join(f", {number}" for number in numbers),
+        "other_numbers": "  # WRITE: other numbers, too" if numbers else "",
+        "shown": f'{"f" * bool(numbers)}"{name}({shown})"',
         "versions": versions,
         "hidden": _HIDDEN.format(operator=operator, opset=later[-1], versions=versions) if later else "",
     }
