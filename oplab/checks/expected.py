@@ -22,7 +22,7 @@ class Expected:
         right: computes the result.
         mistakes: what a mistake computes, by the sentence that names it. The first that fits is told.
         explain: a sentence on a result that no mistake gives, from the result, the right one and the inputs; it may be empty.
-        tolerance: rtol and atol by dtype.
+        tolerance: rtol and atol by dtype, where they are not the usual ones.
         wide: all functions get the inputs in float64, and what they return is rounded once to the dtype of the first input.
     """
 
@@ -46,7 +46,7 @@ class Expected:
             WrongAnswer: it is another one; with the sentence of the mistake that gives it.
         """
         right = self.result(self.right, *inputs)
-        rtol, atol = (self.tolerance or TOLERANCE).get(str(right.dtype), (0.0, 0.0))
+        rtol, atol = (TOLERANCE | dict(self.tolerance or {})).get(str(right.dtype), (0.0, 0.0))
         try:
             expect_close(got, right, name=name, rtol=rtol, atol=atol)
         except WrongAnswer as error:

@@ -67,8 +67,10 @@ class Case:
         return dict(zip(names, (self.shape, *(self.more or [self.shape] * (len(names) - 1))), strict=True))
 
     def along(self, numbers: Sequence[float]) -> np.ndarray:
-        """Numbers along the first axis of an input, whose other axes have size 1; one number for an input without axes."""
-        return np.array(numbers, self.dtype).reshape((-1, *[1] * (len(self.shape) - 1))[: len(self.shape)])
+        """Numbers along the first axis of an input, whose other axes have size 1; the first of them for an input without axes."""
+        return np.array(numbers if self.shape else numbers[:1], self.dtype).reshape(
+            (-1, *[1] * (len(self.shape) - 1))[: len(self.shape)]
+        )
 
 
 def register(c: Collect, name: str, *operators: Operator) -> None:

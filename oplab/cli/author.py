@@ -131,11 +131,14 @@ def author(
     if findings or wrong or told:
         print(f"Next: change what is named above, then run `{again}` again.")
         leave(1)
-    if not notebook:
-        print(f"All as promised. Next: commit it. If the lesson's code has changed, too: `{again} --notebook`.")
-        return
     numbers = sorted(stem[:2] for stem in chapters)
-    leave(subprocess.call([sys.executable, course.root / "tools" / "notebooks.py", *numbers]))
+    make = [sys.executable, course.root / "tools" / "notebooks.py", *numbers]
+    if notebook:
+        leave(subprocess.call(make))
+    if make[1].is_file() and subprocess.run([*make, "--check"], cwd=course.root, capture_output=True).returncode:
+        print(f"The answers are as promised. Next: `{again} --notebook` executes the lesson, whose notebook is older.")
+        leave(1)
+    print("All as promised. Next: commit it.")
 
 
 def _causes(course: Course, chosen: set[str]) -> str:
