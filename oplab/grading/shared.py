@@ -152,6 +152,7 @@ class Share:
             listening.bind(str(self._address))
             os.chmod(self._address, 0o600)
             listening.listen(16)
+            listening.settimeout(1.0)  # closing it does not wake a thread that waits in accept
         except OSError:
             listening.close()
             self._lock.release()
@@ -171,7 +172,6 @@ class Share:
         self._lock.release()
 
     def _serve(self, listening: socket.socket, *answers: Any) -> None:
-        listening.settimeout(1.0)  # closing it does not wake a thread that waits in accept
         while self._listening is listening:
             try:
                 conn, _ = listening.accept()
