@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -331,8 +330,9 @@ def judge(
     if v.ok:
         with v.check("the numbers of PyTorch in the dtype of the inputs, at sizes that were not exported"):
             expect_numbers(v, operator, models, expected, draw)
-        tried = [(case, numbers) for case in cases if (numbers := list(special(case)))]
-        with v.check("special numbers") if tried else nullcontext():
+    tried = [(case, numbers) for case in cases if (numbers := list(special(case)))]
+    if v.ok and tried:
+        with v.check("special numbers"):
             for case, numbers in tried:
                 with about(case.title):
                     feeds = {name: case.along(numbers) for name in operator.inputs}
