@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from oplab.authoring.lesson_rules import COLUMNS
 from oplab.course import quiz, stubs
 from oplab.course.manifest import KINDS, NUMBER, Chapter, Course, load
 from oplab.course.parsing import parse
@@ -25,7 +26,6 @@ _AFTER = {
     deeper: re.compile(rf"^(# %% \[markdown\][^\n]*\n)?# ## (?:{next_}Five questions)", re.MULTILINE)
     for deeper, next_ in ((False, "Deeper: |"), (True, ""))
 }
-_TODO = 96  # columns of the line in the stub that has the goal
 _LETTERS = {"str": "s", "float": "f", "int": "i", "bool": "b", "List[int]": "is", "List[float]": "fs"}  # of parse_args
 _NUMBERS = {
     "s": '""',
@@ -93,7 +93,7 @@ def create(course: Course, plan: Plan) -> list[Path]:
     for what, text in (("goal", plan.goal), ("title", plan.title)):
         if "\n" in text or (what == "goal" and not text.strip()):
             raise OplabError(f"The {what} {text!r} has to be one line of text.")
-    if (long := len(f"    # TODO {plan.id}: {plan.goal}") - _TODO) > 0:
+    if (long := len(f"    # TODO {plan.id}: {plan.goal}") - COLUMNS) > 0:
         raise OplabError(f"The goal is {long} characters too long for one line of the stub.", "Say it in fewer words.")
     number, name = match.groups()
     chapter = next((entry for entry in course.chapters if entry.stem[:2] == number), None)
